@@ -1,0 +1,44 @@
+"""A guided fix: read-only steps first, destructive ones last, each with its why and what to expect."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class StepKind(StrEnum):
+    DIAGNOSE = "diagnose"
+    FIX = "fix"
+    VERIFY = "verify"
+    ESCALATE = "escalate"
+
+
+class Risk(StrEnum):
+    READ_ONLY = "read-only"
+    SAFE = "safe"
+    """Changes something, disturbs no running pod."""
+    DISRUPTIVE = "disruptive"
+    """Restarts or evicts something that runs."""
+    DESTRUCTIVE = "destructive"
+    """Loses something; `why` says what."""
+
+    @property
+    def rank(self) -> int:
+        return list(Risk).index(self)
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing to do. `command` is one shell line, quoted; `manifest` is YAML or a patch."""
+
+    kind: StepKind
+    title: str
+    why: str
+    risk: Risk
+    expect: str
+    """What the operator should see before going on."""
+    command: str = ""
+    manifest: str = ""
+
+
+class Fix(msgspec.Struct, frozen=True, omit_defaults=True):
+    summary: str
+    steps: tuple[Step, ...]

@@ -1,0 +1,235 @@
+"""Every threshold that a site may tune: default, unit and source; and what overrides it for one subject.
+
+Rules never use a bare constant: they ask `limits.of(subject)`. Site values, overrides per cluster, namespace and
+rule, and annotations on the workload are resolved here, and the origin of each goes into the evidence.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+ANNOTATION_PREFIX = "gpuhealth.io/"
+EXEMPT = ANNOTATION_PREFIX + "exempt"
+"""Value: rule slugs separated by commas, or `all`."""
+EXEMPT_REASON = ANNOTATION_PREFIX + "exempt-reason"
+
+
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One resolved set. "ours" marks a number that no source backs."""
+
+    pending_after: Annotated[timedelta, Meta(description="A pod may wait this long for GPUs (ours).")] = (
+        timedelta(minutes=5)
+    )
+    partial_gang_after: Annotated[
+        timedelta, Meta(description="Members of a gang may start this far apart (ours).")
+    ] = timedelta(minutes=10)
+    window: Annotated[timedelta, Meta(description="Span over which activity is judged (ours).")] = timedelta(
+        minutes=30
+    )
+    window_coverage_min_ratio: Annotated[
+        float, Meta(description="Less of the window than this sampled: not judged (ours).")
+    ] = 0.8
+    starting_for: Annotated[
+        timedelta, Meta(description="A young pod counts as starting for this long (ours).")
+    ] = timedelta(minutes=30)
+    not_ready_stuck_after: Annotated[
+        timedelta, Meta(description="Not Ready for longer than this is stuck (ours).")
+    ] = timedelta(minutes=30)
+    idle_after: Annotated[
+        timedelta, Meta(description="No engine activity for this long is idle (ours).")
+    ] = timedelta(minutes=30)
+    idle_activity_max_ratio: Annotated[
+        float, Meta(description="Peak engine activity up to this reads as none: sampling noise (ours).")
+    ] = 0.0
+    idle_power_max_ratio: Annotated[
+        float,
+        Meta(
+            description="Power below this share of the limit is the idle band: 50 to 120 W of 400 to 700 W "
+            "(reference: dcgm-exporter trap T10, rule of thumb)."
+        ),
+    ] = 0.3
+    idle_memory_resident_bytes: Annotated[
+        float, Meta(description="More than this in GPU memory is a resident model, not a bare context (ours).")
+    ] = 1.5 * 2**30
+    effective_activity_min_ratio: Annotated[
+        float, Meta(description="max(SM_ACTIVE, DRAM_ACTIVE / 0.8) from here on is effective (ours).")
+    ] = 0.5
+    hung_utilization_min_ratio: Annotated[float, Meta(description="Hang signature: utilisation (ours).")] = 0.95
+    hung_dram_max_ratio: Annotated[float, Meta(description="Hang signature: DRAM activity (ours).")] = 0.05
+    hung_tensor_max_ratio: Annotated[float, Meta(description="Hang signature: tensor activity (ours).")] = 0.02
+    hung_power_max_ratio: Annotated[
+        float, Meta(description="Hang signature: power as a share of the limit (ours).")
+    ] = 0.5
+    hung_power_flat_ratio: Annotated[
+        float, Meta(description="Hang signature: (max - min) / mean of power at most (ours).")
+    ] = 0.1
+    scatter_min_ratio: Annotated[
+        float, Meta(description="(used - min) / (max - min) hosts from here on is scattered (ours).")
+    ] = 0.3
+    metrics_stale_after_scrapes: Annotated[
+        int, Meta(description="A sample older than this many scrapes is stale (ours).")
+    ] = 3
+    xid_recent: Annotated[
+        timedelta, Meta(description="A fatal Xid is reported for this long after it was seen (ours).")
+    ] = timedelta(hours=24)
+    terminating_grace: Annotated[
+        timedelta, Meta(description="Past deletionTimestamp by this much is stuck terminating (ours).")
+    ] = timedelta(minutes=2)
+    restarts_min: Annotated[int, Meta(description="Restarts before a crash loop holds GPUs (ours).")] = 3
+    operator_failing_after: Annotated[
+        timedelta, Meta(description="An operator pod may take this long to become ready (ours).")
+    ] = timedelta(minutes=10)
+    allocatable_after: Annotated[
+        timedelta, Meta(description="A new or rebooted node may take this long to advertise GPUs (ours).")
+    ] = timedelta(minutes=10)
+    oom_killed_recent: Annotated[
+        timedelta, Meta(description="An OOM kill of a pod that runs again is reported for this long (ours).")
+    ] = timedelta(hours=24)
+    oom_other_process_min_bytes: Annotated[
+        float, Meta(description="Memory of others on the GPU that explains an OOM (ours).")
+    ] = float(2**30)
+    oom_other_process_min_ratio: Annotated[
+        float, Meta(description="The same as a share of the GPU (ours).")
+    ] = 0.1
+    oom_fragmented_min_bytes: Annotated[
+        float, Meta(description="Reserved but unallocated from here on may be fragmentation (ours).")
+    ] = 512.0 * 2**20
+    oom_fragmented_min_ratio: Annotated[
+        float, Meta(description="The same as a share of the GPU (ours).")
+    ] = 0.05
+    oom_single_tensor_ratio: Annotated[
+        float, Meta(description="One request of this share of the GPU can never fit (ours).")
+    ] = 0.9
+    oom_outside_allocator_min_bytes: Annotated[
+        float, Meta(description="Memory of the process outside the framework's allocator (ours).")
+    ] = 2.0 * 2**30
+    typical_cpu_cores_per_gpu: Annotated[
+        float, Meta(description="CPU that a typical request brings per GPU: stranded without it (ours).")
+    ] = 4.0
+    typical_memory_bytes_per_gpu: Annotated[
+        float, Meta(description="Memory that a typical request brings per GPU (ours).")
+    ] = 16.0 * 2**30
+
+
+class Override(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A site's exception: which subjects, which rule, and what changes."""
+
+    rule: str = ""
+    """Slug; empty for every rule."""
+    namespace: str = ""
+    cluster: str = ""
+    values: dict[str, Any] = {}
+    severity: str = ""
+    exempt: bool = False
+    reason: str = ""
+    expires_at: datetime | None = None
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """The thresholds for one subject, and where those that are not default come from."""
+
+    values: Thresholds
+    origins: dict[str, str] = {}
+    """Field name -> origin in words."""
+    exemptions: dict[str, str] = {}
+    """Rule slug (or `all`) -> reason."""
+    severities: dict[str, tuple[str, str]] = {}
+    """Rule slug (or `all`) -> (severity, reason)."""
+
+    def exempt(self, slug: str) -> str | None:
+        """Why this rule is silenced here; None when it is not."""
+        return self.exemptions.get(slug) or self.exemptions.get("all")
+
+    def severity(self, slug: str) -> tuple[str, str] | None:
+        return self.severities.get(slug) or self.severities.get("all")
+
+
+AnnotationsOf = Callable[[Any], Mapping[str, str]]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Site values and overrides, bound by `diagnose()` to the snapshot's annotations and time."""
+
+    site: Thresholds = Thresholds()
+    overrides: tuple[Override, ...] = ()
+    cluster: str = ""
+    now: datetime | None = None
+    annotations_of: AnnotationsOf | None = None
+
+    def of(self, subject: Any) -> Resolved:
+        """Thresholds for one subject (anything with `namespace`), the most specific source winning:
+        annotation on the workload, then override (later ones over earlier), then the site's value.
+
+        An annotation that cannot be read is ignored and named in `origins`.
+        """
+        changed: dict[str, Any] = {}
+        origins: dict[str, str] = {}
+        exemptions: dict[str, str] = {}
+        severities: dict[str, tuple[str, str]] = {}
+        namespace = getattr(subject, "namespace", "")
+        for override in self.overrides:
+            if not self._applies(override, namespace):
+                continue
+            why = override.reason or "site override"
+            for name, value in override.values.items():
+                changed[name], origins[name] = value, f"override: {why}"
+            if override.exempt:
+                exemptions[override.rule or "all"] = why
+            if override.severity:
+                severities[override.rule or "all"] = (override.severity, why)
+        annotations = self.annotations_of(subject) if self.annotations_of else {}
+        _read_annotations(annotations, changed, origins, exemptions)
+        if not changed:
+            return Resolved(self.site, origins, exemptions, severities)
+        values = msgspec.structs.replace(self.site, **changed)
+        return Resolved(values, origins, exemptions, severities)
+
+    def _applies(self, override: Override, namespace: str) -> bool:
+        if override.cluster and override.cluster != self.cluster:
+            return False
+        if override.namespace and override.namespace != namespace:
+            return False
+        return not (override.expires_at and self.now and override.expires_at <= self.now)
+
+
+def _read_annotations(
+    annotations: Mapping[str, str],
+    changed: dict[str, Any],
+    origins: dict[str, str],
+    exemptions: dict[str, str],
+) -> None:
+    for key, text in annotations.items():
+        if not key.startswith(ANNOTATION_PREFIX) or key == EXEMPT_REASON:
+            continue
+        if key == EXEMPT:
+            why = annotations.get(EXEMPT_REASON) or "no reason given"
+            for slug in filter(None, (part.strip() for part in text.split(","))):
+                exemptions[slug] = f"annotation {EXEMPT}: {why}"
+            continue
+        name = key.removeprefix(ANNOTATION_PREFIX).replace("-", "_")
+        if name not in Thresholds.__struct_fields__:
+            continue
+        try:
+            changed[name] = _parsed(name, text)
+            origins[name] = f"annotation {key}"
+        except ValueError:
+            origins[name] = f"annotation {key} ignored: not readable"
+
+
+_DURATION = re.compile(r"(\d+)\s*([smhd])")
+_UNIT = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def _parsed(name: str, text: str) -> Any:
+    default = getattr(Thresholds(), name)
+    if isinstance(default, timedelta):
+        parts = _DURATION.findall(text)
+        if not parts or _DURATION.sub("", text).strip():
+            msg = f"not a duration: {text[:40]!r}"
+            raise ValueError(msg)
+        return sum((timedelta(**{_UNIT[unit]: int(number)}) for number, unit in parts), timedelta())
+    return type(default)(text)

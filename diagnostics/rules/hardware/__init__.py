@@ -1,0 +1,1 @@
+"""GPU1xx: the boards themselves: Xids, ECC, links, heat."""

@@ -1,0 +1,1 @@
+"""GPU4xx: host and GPU memory."""

@@ -1,0 +1,1 @@
+"""GPU2xx: driver, operator and device plugin: what makes a GPU usable at all."""

@@ -1,0 +1,1 @@
+"""GPU5xx: GPUs that are paid for and do not work."""
