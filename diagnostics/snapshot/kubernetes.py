@@ -218,6 +218,7 @@ class Pod(Struct, kw_only=True):
     finalizers: tuple[str, ...] = ()
     node: str | None = None
     nominated_node: str | None = None
+    ip: str = ""
     phase: str = ""
     reason: str = ""
     message: str = ""
