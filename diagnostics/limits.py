@@ -39,9 +39,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_ready_stuck_after: Annotated[
         timedelta, Meta(description="Not Ready for longer than this is stuck (ours).")
     ] = timedelta(minutes=30)
-    idle_after: Annotated[
-        timedelta, Meta(description="No engine activity for this long is idle (ours).")
-    ] = timedelta(minutes=30)
+    idle_after: Annotated[timedelta, Meta(description="No engine activity for this long is idle (ours).")] = (
+        timedelta(minutes=30)
+    )
     idle_activity_max_ratio: Annotated[
         float, Meta(description="Peak engine activity up to this reads as none: sampling noise (ours).")
     ] = 0.0
@@ -53,14 +53,19 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         ),
     ] = 0.3
     idle_memory_resident_bytes: Annotated[
-        float, Meta(description="More than this in GPU memory is a resident model, not a bare context (ours).")
+        float,
+        Meta(description="More than this in GPU memory is a resident model, not a bare context (ours)."),
     ] = 1.5 * 2**30
     effective_activity_min_ratio: Annotated[
         float, Meta(description="max(SM_ACTIVE, DRAM_ACTIVE / 0.8) from here on is effective (ours).")
     ] = 0.5
-    hung_utilization_min_ratio: Annotated[float, Meta(description="Hang signature: utilisation (ours).")] = 0.95
+    hung_utilization_min_ratio: Annotated[float, Meta(description="Hang signature: utilisation (ours).")] = (
+        0.95
+    )
     hung_dram_max_ratio: Annotated[float, Meta(description="Hang signature: DRAM activity (ours).")] = 0.05
-    hung_tensor_max_ratio: Annotated[float, Meta(description="Hang signature: tensor activity (ours).")] = 0.02
+    hung_tensor_max_ratio: Annotated[float, Meta(description="Hang signature: tensor activity (ours).")] = (
+        0.02
+    )
     hung_power_max_ratio: Annotated[
         float, Meta(description="Hang signature: power as a share of the limit (ours).")
     ] = 0.5
@@ -98,9 +103,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     oom_fragmented_min_bytes: Annotated[
         float, Meta(description="Reserved but unallocated from here on may be fragmentation (ours).")
     ] = 512.0 * 2**20
-    oom_fragmented_min_ratio: Annotated[
-        float, Meta(description="The same as a share of the GPU (ours).")
-    ] = 0.05
+    oom_fragmented_min_ratio: Annotated[float, Meta(description="The same as a share of the GPU (ours).")] = (
+        0.05
+    )
     oom_single_tensor_ratio: Annotated[
         float, Meta(description="One request of this share of the GPU can never fit (ours).")
     ] = 0.9

@@ -14,7 +14,6 @@ Check = Callable[[Snapshot, Limits], Iterable[Hit | Unjudged | Blind]]
 SECTIONS = ("Meaning", "Impact", "Evidence", "Not reported", "References")
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class Rule:
     """One rule: what it is called, what it needs, and the function that looks.

@@ -1,0 +1,146 @@
+"""Steps that two or more rules share. Read-only first; whatever changes something says what it disturbs."""
+
+from diagnostics.fixes import Risk, Step, StepKind, kubectl
+from diagnostics.snapshot import Gpu, Pod
+
+OPERATOR_NAMESPACE = "gpu-operator"
+
+
+def describe_pod(pod: Pod) -> Step:
+    return Step(
+        kind=StepKind.DIAGNOSE,
+        title=f"Read the state and events of pod {pod.name}",
+        why="Conditions, container states and the last hour's events stand together there.",
+        risk=Risk.READ_ONLY,
+        command=kubectl.describe("pod", pod.name, pod.namespace),
+        expect="The condition or event that the evidence above names.",
+    )
+
+
+def read_log(pod: Pod, container: str = "", *, previous: bool = False, expect: str) -> Step:
+    which = "the log of the container before its last restart" if previous else "the log"
+    return Step(
+        kind=StepKind.DIAGNOSE,
+        title=f"Read {which} of {pod.name}",
+        why="The first error in the log names the cause; later ones are often consequences.",
+        risk=Risk.READ_ONLY,
+        command=kubectl.logs(pod.name, pod.namespace, container, previous=previous),
+        expect=expect,
+    )
+
+
+def see_pods_on_node(node: str, namespace: str = "") -> Step:
+    return Step(
+        kind=StepKind.DIAGNOSE,
+        title=f"See which pods hold something on node {node}",
+        why="Only pods that are bound and not finished hold GPUs; Terminating ones still do.",
+        risk=Risk.READ_ONLY,
+        command=kubectl.pods_on_node(node, namespace, holding=True),
+        expect="The holders named in the evidence, and nobody unexpected.",
+    )
+
+
+def describe_node(node: str) -> Step:
+    return Step(
+        kind=StepKind.DIAGNOSE,
+        title=f"Compare capacity, allocatable and conditions of node {node}",
+        why="Capacity is what was registered, allocatable what is healthy, the difference is what is lost.",
+        risk=Risk.READ_ONLY,
+        command=kubectl.describe("node", node),
+        expect="The counts named in the evidence, and the node's conditions.",
+    )
+
+
+def read_kernel_log(node: str) -> Step:
+    """Creates a privileged debug pod, so it is not read-only; it stays until it is deleted."""
+    return Step(
+        kind=StepKind.DIAGNOSE,
+        title=f"Read the kernel log of node {node}",
+        why="NVRM lines carry the Xid with its time, PCI address and process; metrics keep only the last code.",
+        risk=Risk.SAFE,
+        command=kubectl.kubectl(
+            "debug", f"node/{node}", "-it", "--image=busybox:1.36", "--profile=sysadmin", "--",
+            "chroot", "/host", "dmesg", "-T",
+        ),
+        expect="Lines with `NVRM: Xid`. The debug pod is privileged: delete it afterwards.",
+    )  # fmt: skip
+
+
+def cordon(node: str) -> Step:
+    return Step(
+        kind=StepKind.FIX,
+        title=f"Take node {node} out of scheduling",
+        why="No new pod lands on it; running pods stay.",
+        risk=Risk.SAFE,
+        command=kubectl.kubectl("cordon", node),
+        expect="`kubectl get node` shows SchedulingDisabled.",
+    )
+
+
+def drain(node: str) -> Step:
+    return Step(
+        kind=StepKind.FIX,
+        title=f"Evict the pods of node {node}",
+        why="A reset or reboot needs a GPU without processes. Loses the emptyDir data of every evicted pod; "
+        "jobs lose what they have not checkpointed.",
+        risk=Risk.DESTRUCTIVE,
+        command=kubectl.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data"),
+        expect="Only DaemonSet pods are left on the node.",
+    )
+
+
+def uncordon(node: str) -> Step:
+    return Step(
+        kind=StepKind.FIX,
+        title=f"Put node {node} back into scheduling",
+        why="After the repair was verified.",
+        risk=Risk.SAFE,
+        command=kubectl.kubectl("uncordon", node),
+        expect="The node is Ready without SchedulingDisabled.",
+    )
+
+
+def restart_pod_on_node(app: str, node: str, namespace: str = OPERATOR_NAMESPACE, *, why: str) -> Step:
+    """Restart one DaemonSet's pod on one node; never the whole DaemonSet (errata U2)."""
+    return Step(
+        kind=StepKind.FIX,
+        title=f"Restart {app} on node {node} only",
+        why=why,
+        risk=Risk.DISRUPTIVE,
+        command=kubectl.kubectl(
+            "delete", "pod", "-n", namespace, "-l", f"app={app}", "--field-selector", f"spec.nodeName={node}"
+        ),
+        expect="A new pod of it on that node becomes Ready within two minutes.",
+    )
+
+
+def reset_gpu(gpu: Gpu) -> Step:
+    which = gpu.pci or gpu.uuid or str(gpu.index)
+    return Step(
+        kind=StepKind.FIX,
+        title=f"Reset GPU {which} on node {gpu.node}",
+        why="Clears the device's state. It needs a GPU without any process, monitoring included; every process on "
+        "it is lost. On NVSwitch boards all GPUs reset together.",
+        risk=Risk.DESTRUCTIVE,
+        command=kubectl.kubectl(
+            "debug", f"node/{gpu.node}", "-it", "--image=busybox:1.36", "--profile=sysadmin", "--",
+            "chroot", "/host", "nvidia-smi", "--gpu-reset", "-i", which,
+        ),
+        expect="`GPU … was successfully reset.` If it refuses, reboot the drained node instead.",
+    )  # fmt: skip
+
+
+def verify_finding_gone(what: str) -> Step:
+    return Step(
+        kind=StepKind.VERIFY,
+        title="Wait for the next polls",
+        why="The finding closes by itself when the cluster says so in two polls, not because a step was done.",
+        risk=Risk.READ_ONLY,
+        expect=what,
+    )
+
+
+def escalate(to: str, *, why: str, expect: str) -> Step:
+    return Step(
+        kind=StepKind.ESCALATE, title=f"Escalate to {to}", why=why, risk=Risk.READ_ONLY, expect=expect
+    )
