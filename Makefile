@@ -6,7 +6,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .PHONY: help install up test bench lint format lock \
-	check-format check-code check-templates check-imports check-types check-requirements
+	check-format check-code check-templates check-imports check-migrations check-types check-requirements
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -23,7 +23,7 @@ test: install ## run the tests; those that need a service say so and are skipped
 bench: install ## measure collecting and diagnosing a large simulated cluster
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-lint: check-format check-code check-templates check-imports check-types ## check everything but behaviour
+lint: check-format check-code check-templates check-imports check-migrations check-types ## check everything but behaviour
 
 format: install ## rewrite Python and templates in the project's style
 	@$(BIN)/ruff check --fix-only --quiet && $(BIN)/ruff format && $(BIN)/djlint templates --reformat --quiet
@@ -42,6 +42,9 @@ check-templates: install
 
 check-imports: install
 	@$(BIN)/lint-imports
+
+check-migrations: install
+	@$(BIN)/python manage.py makemigrations --check --dry-run
 
 check-types: install
 	@$(BIN)/mypy
