@@ -8,8 +8,13 @@ def kubectl(*words: str) -> str:
     return shlex.join(("kubectl", *words))
 
 
+def named(name: str) -> tuple[str, ...]:
+    """`name` as a last argument that cannot be taken for a flag."""
+    return ("--", name) if name.startswith("-") else (name,)
+
+
 def get(kind: str, name: str, namespace: str = "", output: str = "wide") -> str:
-    return kubectl("get", kind, *_in(namespace), "-o", output, "--", name)
+    return kubectl("get", kind, *_in(namespace), "-o", output, *named(name))
 
 
 def get_yaml(kind: str, name: str, namespace: str = "") -> str:
@@ -17,7 +22,7 @@ def get_yaml(kind: str, name: str, namespace: str = "") -> str:
 
 
 def describe(kind: str, name: str, namespace: str = "") -> str:
-    return kubectl("describe", kind, *_in(namespace), "--", name)
+    return kubectl("describe", kind, *_in(namespace), *named(name))
 
 
 def events_of(kind: str, name: str, namespace: str) -> str:
@@ -30,12 +35,12 @@ def logs(pod: str, namespace: str, container: str = "", *, previous: bool = Fals
         words += ["-c", container]
     if previous:
         words.append("--previous")
-    return kubectl(*words, "--", pod)
+    return kubectl(*words, *named(pod))
 
 
 def delete_pod(pod: str, namespace: str, *, force: bool = False) -> str:
     forced = ["--grace-period=0", "--force"] if force else []
-    return kubectl("delete", "pod", *_in(namespace), *forced, "--", pod)
+    return kubectl("delete", "pod", *_in(namespace), *forced, *named(pod))
 
 
 def pods_on_node(node: str, namespace: str = "", *, holding: bool = False) -> str:
@@ -49,7 +54,7 @@ def pods_on_node(node: str, namespace: str = "", *, holding: bool = False) -> st
 
 def patch(kind: str, name: str, namespace: str, body: str) -> str:
     """A strategic merge patch of one object; `body` is JSON. A server-side dry run shows what it would change."""
-    return kubectl("patch", kind, *_in(namespace), "--type=strategic", "-p", body, "--", name)
+    return kubectl("patch", kind, *_in(namespace), "--type=strategic", "-p", body, *named(name))
 
 
 def _in(namespace: str) -> list[str]:

@@ -72,7 +72,7 @@ def cordon(node: str) -> Step:
         title=f"Take node {node} out of scheduling",
         why="No new pod lands on it; running pods stay.",
         risk=Risk.SAFE,
-        command=kubectl.kubectl("cordon", node),
+        command=kubectl.kubectl("cordon", *kubectl.named(node)),
         expect="`kubectl get node` shows SchedulingDisabled.",
     )
 
@@ -84,7 +84,9 @@ def drain(node: str) -> Step:
         why="A reset or reboot needs a GPU without processes. Loses the emptyDir data of every evicted pod; "
         "jobs lose what they have not checkpointed.",
         risk=Risk.DESTRUCTIVE,
-        command=kubectl.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data"),
+        command=kubectl.kubectl(
+            "drain", "--ignore-daemonsets", "--delete-emptydir-data", *kubectl.named(node)
+        ),
         expect="Only DaemonSet pods are left on the node.",
     )
 
@@ -95,7 +97,7 @@ def uncordon(node: str) -> Step:
         title=f"Put node {node} back into scheduling",
         why="After the repair was verified.",
         risk=Risk.SAFE,
-        command=kubectl.kubectl("uncordon", node),
+        command=kubectl.kubectl("uncordon", *kubectl.named(node)),
         expect="The node is Ready without SchedulingDisabled.",
     )
 
