@@ -38,7 +38,7 @@ check-code: install
 	@$(BIN)/ruff check
 
 check-templates: install
-	@$(BIN)/djlint templates --check --lint --quiet
+	@$(BIN)/djlint templates --check --lint
 
 check-imports: install
 	@$(BIN)/lint-imports
