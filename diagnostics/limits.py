@@ -219,7 +219,7 @@ def _read_annotations(
         if name not in Thresholds.__struct_fields__:
             continue
         try:
-            changed[name] = _parsed(name, text)
+            changed[name] = parsed(name, text)
             origins[name] = f"annotation {key}"
         except ValueError:
             origins[name] = f"annotation {key} ignored: not readable"
@@ -229,7 +229,8 @@ _DURATION = re.compile(r"(\d+)\s*([smhd])")
 _UNIT = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def _parsed(name: str, text: str) -> Any:
+def parsed(name: str, text: str) -> Any:
+    """The value of one threshold, from text: `1h 30m` for a duration, else a number. Raises ValueError."""
     default = getattr(Thresholds(), name)
     if isinstance(default, timedelta):
         parts = _DURATION.findall(text)

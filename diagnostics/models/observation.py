@@ -1,0 +1,63 @@
+"""One poll of one cluster: what came back, what it cost, and what could not be judged."""
+
+from typing import ClassVar
+
+from django.db import models
+
+from diagnostics.models.cluster import Cluster
+
+
+class ObservationStatus(models.TextChoices):
+    OK = "ok"
+    PARTIAL = "partial"
+    """Some source or rule did not answer for all."""
+    FAILED = "failed"
+    """Neither nodes nor pods could be read, or the poll broke: `error` says why."""
+
+
+class Observation(models.Model):
+    """One row per recorded poll."""
+
+    Status: ClassVar = ObservationStatus
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="observations")
+    taken_at = models.DateTimeField()
+    """The snapshot's time, corrected by the server's clock."""
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField()
+    status = models.CharField(max_length=10, choices=ObservationStatus)
+    error = models.TextField(blank=True)
+    """In plain words, without secrets; empty when nothing broke."""
+
+    sources = models.JSONField(default=list)
+    """[{name, status, detail, items, seconds, skipped: [{reason, count, example}]}], one per source asked."""
+    stages_ms = models.JSONField(default=dict)
+    """Stage (`collect`, `diagnose`, `record`) -> milliseconds."""
+
+    nodes = models.PositiveIntegerField(null=True)
+    """None where nodes could not be read; so for pods and GPUs."""
+    pods = models.PositiveIntegerField(null=True)
+    gpus = models.PositiveIntegerField(null=True)
+    critical = models.PositiveIntegerField(default=0)
+    """Findings of this severity, held or not; so for the next two."""
+    warning = models.PositiveIntegerField(default=0)
+    info = models.PositiveIntegerField(default=0)
+
+    rules_skipped = models.JSONField(default=list)
+    """[{code, reason}]: rules that could not look at all."""
+    rules_partial = models.JSONField(default=list)
+    """[{code, reason}]: rules that looked at incomplete data."""
+    rules_failed = models.JSONField(default=list)
+    """[{code, error}]: rules that broke."""
+    coverage = models.JSONField(default=list)
+    """[{code, what, cure}]: blind spots."""
+
+    class Meta:
+        ordering = ["-taken_at"]
+        get_latest_by = "taken_at"
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "taken_at"], name="observation_once_per_poll"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.cluster_id} {self.taken_at:%Y-%m-%d %H:%M:%S} {self.status}"

@@ -1,0 +1,23 @@
+"""The project's settings for tests: nothing of the machine's own installation is read or written."""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+_KEPT = ("GPUHEALTH_DATABASE_URL", "GPUHEALTH_BROKER_URL", "GPUHEALTH_REQUIRE_SERVICES")
+for _name in [name for name in os.environ if name.startswith("GPUHEALTH_") and name not in _KEPT]:
+    del os.environ[_name]
+_folder = tempfile.mkdtemp(prefix="gpuhealth-tests-")
+atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+os.environ["GPUHEALTH_DATA_DIR"] = _folder
+
+from gpuhealth.settings import *  # noqa: E402, F403
+from gpuhealth.settings import STORAGES as _STORAGES  # noqa: E402
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# Names without hashes, so that no test depends on collectstatic having been run.
+STORAGES = {
+    **_STORAGES,
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
