@@ -44,7 +44,7 @@ check-imports: install
 	@$(BIN)/lint-imports
 
 check-migrations: install
-	@$(BIN)/python manage.py makemigrations --check --dry-run
+	@DJANGO_SETTINGS_MODULE=tests.settings $(BIN)/python manage.py makemigrations --check --dry-run
 
 check-types: install
 	@$(BIN)/mypy
