@@ -1,0 +1,140 @@
+"""Log lines that we recognise: `signals_in()` turns a log tail into signals with their numbers.
+
+One table per topic; this module is the engine. To add a signature, add an entry with an example to a table.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from diagnostics.signatures import collectives, gpu_memory, host_memory, kernel, listings, servers
+from diagnostics.signatures.grammar import Numbers, Signature, Words, read_groups, size_bytes
+from diagnostics.signatures.streams import Stream, streams
+from diagnostics.snapshot import LogSignal
+from diagnostics.text import printable
+
+__all__ = ["SIGNATURES", "Signature", "signals_in"]
+
+SIGNATURES: tuple[Signature, ...] = (
+    *gpu_memory.SIGNATURES,
+    *servers.SIGNATURES,
+    *listings.SIGNATURES,
+    *host_memory.SIGNATURES,
+    *collectives.SIGNATURES,
+    *kernel.SIGNATURES,
+)
+
+MOST_OCCURRENCES = 200
+"""Messages of one signature that are read from one stream, the newest."""
+MOST_SIGNALS = 16
+"""Different signals of one signature that are kept, the newest."""
+
+
+class _Found(NamedTuple):
+    stream: Stream
+    start: int
+    end: int
+    numbers: Numbers
+    words: Words
+
+    @property
+    def line_number(self) -> int:
+        return self.stream.lines[self.stream.line_at(self.start)]
+
+
+def signals_in(
+    text: str, *, namespace: str, pod: str, container: str, previous: bool = False
+) -> tuple[LogSignal, ...]:
+    """The signals in one container's log tail, oldest first.
+
+    `text` is masked already. Bounded: the newest 8 MiB, 200 messages and 16 different signals of each kind.
+    """
+    parts = streams(text)
+    kept: list[tuple[int, LogSignal]] = []
+    for signature in SIGNATURES:
+        found = sorted((f for part in parts for f in _found(signature, part)), key=lambda f: f.line_number)
+        merged: dict[object, tuple[_Found, int]] = {}
+        for item in found:
+            told = tuple(sorted({**item.numbers, **item.words}.items(), key=str))
+            key = None if signature.is_repeated else told
+            count = merged.pop(key)[1] if key in merged else 0
+            merged[key] = (item, count + 1)
+        for item, count in list(merged.values())[-MOST_SIGNALS:]:
+            signal = LogSignal(
+                namespace=namespace,
+                pod=pod,
+                container=container,
+                previous=previous,
+                signal=signature.name,
+                line=_line(item),
+                numbers=item.numbers,
+                words=item.words,
+                at=item.stream.times[item.stream.line_at(item.start)],
+                count=count,
+            )
+            kept.append((item.line_number, signal))
+    return tuple(signal for _, signal in sorted(kept, key=lambda pair: pair[0]))
+
+
+def _found(signature: Signature, stream: Stream) -> Iterator[_Found]:
+    places = _occurrences(signature, stream.flat)
+    done = 0
+    for number, place in enumerate(places):
+        if place < done:
+            continue
+        until = min(len(stream.flat), place + signature.reach)
+        match = signature.compiled.search(
+            stream.text if signature.is_one_line else stream.flat, max(done, place - signature.before), until
+        )
+        if match is None:
+            continue
+        following = [p for p in places[number + 1 : number + 8] if p >= match.end()]
+        until = min(until, following[0]) if following and signature.fields else until
+        item = _read(signature, stream, match, until)
+        if item is not None:
+            done = item.end
+            yield item
+
+
+def _occurrences(signature: Signature, text: str) -> list[int]:
+    """Where the needles stand, in order; the newest `MOST_OCCURRENCES`."""
+    places: set[int] = set()
+    for needle in signature.needles:
+        end = len(text)
+        for _ in range(MOST_OCCURRENCES):
+            end = text.rfind(needle, 0, end)
+            if end < 0:
+                break
+            places.add(end)
+    return sorted(places)[-MOST_OCCURRENCES:]
+
+
+def _read(signature: Signature, stream: Stream, match: re.Match[str], until: int) -> _Found | None:
+    numbers: Numbers = {}
+    words: Words = {}
+    end = match.end()
+    if signature.read is not None:
+        told = signature.read(stream.text, match.start())
+        if told is None:
+            return None
+        numbers, words, end = told
+    read_groups(match, numbers, words)
+    for name, pattern in signature.compiled_fields:
+        for sentence in pattern.finditer(match.string, match.start(), until):
+            end = max(end, sentence.end())
+            if not name.endswith("*"):
+                read_groups(sentence, numbers, words)
+                break
+            amount = size_bytes(sentence["bytes"])
+            if amount is not None:
+                numbers[f"{name[:-1]}{sentence['key']}_bytes"] = amount
+    return _Found(stream, match.start(), max(end, match.start() + 1), numbers, words)
+
+
+def _line(item: _Found) -> str:
+    """The lines that hold the message, as one printable line."""
+    first = item.stream.starts[item.stream.line_at(item.start)]
+    first = max(first, item.start - 200)
+    last = item.stream.text.find("\n", item.end)
+    last = len(item.stream.text) if last < 0 else last
+    return printable(item.stream.text[first : min(last, item.end + 400)])
