@@ -7,7 +7,7 @@ cuBLAS, cuDNN, NCCL, TensorFlow, XLA, TensorRT, ggml and HAMi as their users rep
 from diagnostics.signatures.grammar import Signature
 
 _TORCH_FIELDS = {
-    # Up to 2.0: "(GPU d; T total capacity; A already allocated; F free; [L allowed; ]RT reserved in total …)".
+    # Up to 2.0: "(GPU d; T total capacity; A already allocated; F free; [L allowed; ]RT reserved in total)".
     "old index": r"\(GPU (?P<gpu_index>\d{1,3});",
     "old total": r"(?P<total_bytes>SZ) total capacity",
     "old allocated": r"(?P<allocated_bytes>SZ) already allocated",

@@ -16,8 +16,8 @@ def read(text: str) -> dict[str, LogSignal]:
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_reads_the_numbers_of_every_generation(generation: str) -> None:
     text = render(
-        generation, requested=2 * GIB, total=80 * GIB, free=1.5 * GIB, allocated=70 * GIB, unallocated=3 * GIB,
-        allowed=76 * GIB, this_process=75 * GIB, processes={77: 3 * GIB}, gpu=3,
+        generation, requested=2 * GIB, total=80 * GIB, free=1.5 * GIB, allocated=70 * GIB,
+        unallocated=3 * GIB, allowed=76 * GIB, this_process=75 * GIB, processes={77: 3 * GIB}, gpu=3,
     )  # fmt: skip
     numbers = read(text)["torch-cuda-oom"].numbers
     assert numbers["requested_bytes"] == 2 * GIB
