@@ -200,14 +200,14 @@ def event(reason: str, message: str = "", name: str = "train-0", **fields: Any) 
 def statuses(without: Iterable[Source] = (), partial: Iterable[Source] = ()) -> tuple[SourceStatus, ...]:
     """Every source ok, but for those named."""
     missing, incomplete = set(without), set(partial)
-    state = {s: SourceState.OK for s in Source}
-    state |= {s: SourceState.PARTIAL for s in incomplete} | {s: SourceState.ABSENT for s in missing}
+    state = dict.fromkeys(Source, SourceState.OK)
+    state |= dict.fromkeys(incomplete, SourceState.PARTIAL) | dict.fromkeys(missing, SourceState.ABSENT)
     return tuple(SourceStatus(name=s, state=state[s]) for s in Source)
 
 
 def snapshot(*parts: Any, without: Iterable[Source] = (), **fields: Any) -> Snapshot:
     """A snapshot at NOW of the given nodes, pods, GPUs, gangs and events, all sources ok but those `without`."""
-    kinds = {Node: "nodes", Pod: "pods", Gpu: "gpus", Gang: "gangs", Event: "events"}
+    kinds: dict[type, str] = {Node: "nodes", Pod: "pods", Gpu: "gpus", Gang: "gangs", Event: "events"}
     found: dict[str, list[Any]] = {}
     for part in parts:
         found.setdefault(kinds[type(part)], []).append(part)

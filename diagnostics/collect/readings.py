@@ -1,11 +1,12 @@
 """What the two kinds of sources hand to assemble: Kubernetes objects, and device readings."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
 from diagnostics.snapshot import (
     Event,
+    LogSignal,
     Metrics,
     Namespace,
     Node,
@@ -26,8 +27,6 @@ class ClusterObjects(msgspec.Struct, frozen=True, kw_only=True):
     server_version: str = ""
     server_time: datetime | None = None
     """From the Date header of the first answer."""
-    clock_skew: timedelta | None = None
-    """Server minus local clock."""
     apis: tuple[ServedApi, ...] = ()
     statuses: tuple[SourceStatus, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -66,3 +65,12 @@ class Readings(msgspec.Struct, frozen=True, kw_only=True):
     """Instances or URLs of exporters that did not answer."""
     has_pod_labels: bool | None = None
     """Whether any series names a workload's pod; None without series."""
+
+
+class LogReadings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the log tails of failing pods gave, with the status of LOGS."""
+
+    status: SourceStatus
+    signals: tuple[LogSignal, ...] = ()
+    pods_read: tuple[str, ...] = ()
+    """Keys of the pods whose tails were read."""

@@ -78,7 +78,7 @@ __all__ = [
 ]
 
 
-class Snapshot(Struct, kw_only=True):
+class Snapshot(Struct, frozen=True, kw_only=True):
     """One cluster at `taken_at` (UTC, which is "now" for every rule)."""
 
     taken_at: datetime
@@ -102,6 +102,10 @@ class Snapshot(Struct, kw_only=True):
     signals: tuple[LogSignal, ...] = ()
     logs_read: tuple[str, ...] = ()
     """Keys of the pods whose log tails were read: no signal from another pod means "not looked"."""
+    exporters_down: tuple[str, ...] = ()
+    """Exporters (scrape instances or addresses) that did not answer."""
+    has_pod_labels: bool | None = None
+    """Whether any GPU series names a workload's pod; None without series."""
     past: Past = Past()
 
     def source(self, name: Source) -> SourceStatus:

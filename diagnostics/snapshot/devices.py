@@ -34,7 +34,7 @@ class State(StrEnum):
     EFFECTIVE = "effective"
 
 
-class Metrics(Struct, kw_only=True):
+class Metrics(Struct, frozen=True, kw_only=True):
     """One device's last sample. Ratios are 0 to 1; None means not collected, never zero."""
 
     sampled_at: datetime | None = None
@@ -85,7 +85,7 @@ class Stat(msgspec.Struct, frozen=True):
     max: float
 
 
-class XidSeen(Struct, kw_only=True):
+class XidSeen(Struct, frozen=True, kw_only=True):
     """A Xid that was seen to happen, or a gauge that merely stands."""
 
     code: int
@@ -97,7 +97,7 @@ class XidSeen(Struct, kw_only=True):
     message: str = ""
 
 
-class Window(Struct, kw_only=True):
+class Window(Struct, frozen=True, kw_only=True):
     """What a device did over a stated span, while its present holder held it."""
 
     span: timedelta
@@ -114,7 +114,7 @@ class Window(Struct, kw_only=True):
     xids: tuple[XidSeen, ...] = ()
 
 
-class Gpu(Struct, kw_only=True):
+class Gpu(Struct, frozen=True, kw_only=True):
     """One schedulable device: a whole GPU, a MIG instance, a shared GPU, or an unnamed slot.
 
     Named by node and PCI address, since a board's UUID changes with the board. Where the API gives only
@@ -151,7 +151,7 @@ class Gpu(Struct, kw_only=True):
         return self.pci is not None or self.uuid is not None
 
 
-class Gang(Struct, kw_only=True):
+class Gang(Struct, frozen=True, kw_only=True):
     """Pods that work only together: members, expected size, and why it is taken for a collective job."""
 
     kind: str
@@ -173,7 +173,7 @@ class Gang(Struct, kw_only=True):
     """volcano, kueue, coscheduling, native, yunikorn, kai; empty when pods are placed one by one."""
 
 
-class Past(Struct, kw_only=True):
+class Past(Struct, frozen=True, kw_only=True):
     """Bounded summary of history, handed into `take_snapshot`; absent on a one-shot run."""
 
     taken_at: datetime | None = None

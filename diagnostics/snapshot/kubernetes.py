@@ -74,7 +74,7 @@ class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.key == taint.key and self.value == taint.value
 
 
-class Node(Struct, kw_only=True):
+class Node(Struct, frozen=True, kw_only=True):
     name: str
     uid: str = ""
     created_at: datetime | None = None
@@ -158,7 +158,7 @@ class Terminated(msgspec.Struct, frozen=True, omit_defaults=True):
     finished_at: datetime | None = None
 
 
-class Container(Struct, kw_only=True):
+class Container(Struct, frozen=True, kw_only=True):
     """A container's spec and status in one; the status part stays at its defaults before the kubelet speaks."""
 
     name: str
@@ -200,7 +200,7 @@ class Volume(msgspec.Struct, frozen=True, omit_defaults=True):
     size_limit_bytes: float | None = None
 
 
-class Pod(Struct, kw_only=True):
+class Pod(Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     uid: str = ""
@@ -310,7 +310,7 @@ class Pod(Struct, kw_only=True):
         return tuple(d for c in self.containers for d in c.devices)
 
 
-class Workload(Struct, kw_only=True):
+class Workload(Struct, frozen=True, kw_only=True):
     """A controller of pods; `spec` is kept, masked, where its pods ask for GPUs (fixes are diffs against it)."""
 
     kind: str
@@ -337,7 +337,7 @@ class Workload(Struct, kw_only=True):
         return OwnerKey(self.kind, self.namespace, self.name, self.api_version, self.uid)
 
 
-class Event(Struct, kw_only=True):
+class Event(Struct, frozen=True, kw_only=True):
     """An event of either API, with the times that are really set (`api_observed.md`)."""
 
     namespace: str = ""
@@ -355,14 +355,14 @@ class Event(Struct, kw_only=True):
     last_at: datetime | None = None
 
 
-class Namespace(Struct, kw_only=True):
+class Namespace(Struct, frozen=True, kw_only=True):
     name: str
     uid: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
 
-class Service(Struct, kw_only=True):
+class Service(Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     selector: dict[str, str] = {}
@@ -374,7 +374,7 @@ class Service(Struct, kw_only=True):
     publish_not_ready_addresses: bool = False
 
 
-class LogSignal(Struct, kw_only=True):
+class LogSignal(Struct, frozen=True, kw_only=True):
     """A line that we recognise in a log tail (`signatures`), with the numbers that it carries."""
 
     namespace: str

@@ -1,0 +1,234 @@
+"""Devices from metric readings, pod status and node counts, each with its holders. Pure.
+
+A device is named by metrics or by pod status; what only the counts know stays an unnamed slot. Pod status
+(KEP-4680) beats metric labels, since a label can name a finished pod (`dcgm.md`, "When pods go away").
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from diagnostics.collect.readings import DeviceReading
+from diagnostics.snapshot import Gpu, Node, Origin, Past, Pod, gpu_resources
+
+WHOLE_GPU = "nvidia.com/gpu"
+
+
+def joined(
+    nodes: tuple[Node, ...], pods: tuple[Pod, ...], readings: Iterable[DeviceReading], past: Past
+) -> tuple[Gpu, ...]:
+    """Every schedulable device of every node, by node and slot."""
+    holders_on: dict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        if pod.holds_gpus and pod.node is not None:
+            holders_on[pod.node].append(pod)
+    read_on = _by_node(nodes, pods, readings)
+    found: list[Gpu] = []
+    for node in nodes:
+        found += _devices_of(node, holders_on[node.name], read_on[node.name], past)
+    return tuple(found)
+
+
+def _by_node(
+    nodes: tuple[Node, ...], pods: tuple[Pod, ...], readings: Iterable[DeviceReading]
+) -> dict[str, list[DeviceReading]]:
+    """Readings under the node that their hints name: a node, an exporter's pod, or a pod's address."""
+    names = {node.name: node.name for node in nodes}
+    for node in nodes:
+        names.setdefault(node.name.partition(".")[0], node.name)
+        names.setdefault(node.labels.get("kubernetes.io/hostname", node.name), node.name)
+    for pod in pods:
+        if pod.node is not None:
+            names.setdefault(pod.name, pod.node)
+            if pod.ip and not pod.host_network:
+                names.setdefault(pod.ip, pod.node)
+    found: dict[str, list[DeviceReading]] = defaultdict(list)
+    for reading in readings:
+        node_name = next(
+            (names[key] for hint in reading.node_hints for key in _keys(hint) if key in names), None
+        )
+        if node_name is not None:
+            found[node_name].append(reading)
+    return found
+
+
+def _keys(hint: str) -> tuple[str, ...]:
+    """A hint as it is, without a port, and without a domain."""
+    host = hint.rpartition(":")[0] if hint.rpartition(":")[2].isdigit() else hint
+    return (hint, host, host.partition(".")[0])
+
+
+def _devices_of(node: Node, holders: list[Pod], readings: list[DeviceReading], past: Past) -> list[Gpu]:
+    named = _named(node, holders, readings, past)
+    devices = _with_holders(_filled(node, named, past), holders)
+    return _with_lost(node, devices)
+
+
+def _named(node: Node, holders: list[Pod], readings: list[DeviceReading], past: Past) -> list[Gpu]:
+    """One device per reading, and one per UUID that only pod status knows."""
+    status = _status_by_uuid(holders)
+    found: dict[str, Gpu] = {}
+    for reading in readings:
+        gpu = _from_reading(node, reading, status.get(reading.uuid or "", []), past)
+        found.setdefault(gpu.slot, gpu)
+    known = {gpu.uuid for gpu in found.values() if gpu.uuid}
+    for uuid, seen in status.items():
+        if uuid in known:
+            continue
+        slot = f"{node.name}/{uuid}"
+        resource = seen[0][1]
+        found[slot] = Gpu(
+            slot=slot,
+            node=node.name,
+            uuid=uuid,
+            model=node.gpu_product,
+            resource=resource,
+            origin=_origin(resource, node),
+            replicas=node.gpu_replicas,
+            is_healthy=all(health != "Unhealthy" for _, _, health in seen),
+            holders=tuple(dict.fromkeys(key for key, _, _ in seen)),
+            holder_source="pod status",
+            window=past.windows.get(slot),
+        )
+    return list(found.values())
+
+
+def _status_by_uuid(holders: list[Pod]) -> dict[str, list[tuple[str, str, str]]]:
+    """UUID -> (pod key, resource, health) of each container that was given it."""
+    found: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for pod in holders:
+        for device in pod.devices:
+            uuid = device.device.partition("::")[0]
+            found[uuid].append((pod.key, device.resource, device.health))
+    return found
+
+
+def _from_reading(node: Node, reading: DeviceReading, status: list[tuple[str, str, str]], past: Past) -> Gpu:
+    board = reading.pci or reading.uuid or f"gpu{reading.index}"
+    slot = f"{node.name}/{board}" + (f"/mig-{reading.mig_instance}" if reading.mig_instance else "")
+    is_mig = reading.mig_instance is not None
+    resource = _mig_resource(node, reading.mig_profile) if is_mig else _plain_resource(node)
+    healths = [health for _, _, health in status]
+    return Gpu(
+        slot=slot,
+        node=node.name,
+        index=reading.index,
+        pci=reading.pci,
+        uuid=reading.uuid,
+        model=reading.model,
+        resource=resource,
+        origin=Origin.MIG if is_mig else _origin(resource, node),
+        mig_profile=reading.mig_profile,
+        mig_instance=reading.mig_instance,
+        replicas=1 if is_mig else node.gpu_replicas,
+        is_healthy=all(h != "Unhealthy" for h in healths) if healths else None,
+        holders=tuple(dict.fromkeys(key for key, _, _ in status)) or reading.pods,
+        holder_source="pod status" if status else "metric label" if reading.pods else "",
+        metrics=reading.metrics,
+        window=reading.window or past.windows.get(slot),
+    )
+
+
+def _mig_resource(node: Node, profile: str | None) -> str:
+    name = f"nvidia.com/mig-{(profile or '').replace('+', '.')}"
+    return name if name in node.capacity else WHOLE_GPU
+
+
+def _plain_resource(node: Node) -> str:
+    shared = f"{WHOLE_GPU}.shared"
+    return shared if shared in node.capacity and not node.capacity.get(WHOLE_GPU) else WHOLE_GPU
+
+
+def _origin(resource: str, node: Node) -> Origin:
+    if "/mig-" in resource:
+        return Origin.MIG
+    return Origin.SHARED if node.gpu_replicas > 1 else Origin.PLUGIN
+
+
+def fitted(node: Node, past: Past) -> dict[str, int]:
+    """Physical devices per resource: max(capacity / replicas, `nvidia.com/gpu.count`, past maximum)."""
+    counts = {
+        name: int(amount // (node.gpu_replicas if name.startswith(WHOLE_GPU) else 1))
+        for name, amount in gpu_resources(node.capacity).items()
+    }
+    has_mig = any("/mig-" in name for name in counts)
+    label = node.gpu_count_label or 0
+    if not has_mig and max(label, past.fitted.get(node.name, 0)):
+        name = _plain_resource(node)
+        counts[name] = max(counts.get(name, 0), label, past.fitted.get(node.name, 0))
+    return counts
+
+
+def _filled(node: Node, named: list[Gpu], past: Past) -> list[Gpu]:
+    """`named` and an unnamed slot for each device that only the counts know."""
+    devices = list(named)
+    for resource, count in sorted(fitted(node, past).items()):
+        have = sum(gpu.resource == resource for gpu in named)
+        devices += [
+            Gpu(
+                slot=f"{node.name}/{resource}#{number}",
+                node=node.name,
+                model=node.gpu_product,
+                resource=resource,
+                origin=_origin(resource, node),
+                replicas=node.gpu_replicas if "/mig-" not in resource else 1,
+            )
+            for number in range(have, count)
+        ]
+    return devices
+
+
+def _with_holders(devices: list[Gpu], holders: list[Pod]) -> list[Gpu]:
+    """Each device with the holders that really hold; what the names do not settle is settled by count.
+
+    A label is dropped when its pod is unknown, finished or elsewhere. Where a pod's remaining devices are the
+    only ones left, they are its; else the slots are taken by count alone and say so, because which is unknown.
+    """
+    keys = {pod.key for pod in holders}
+    kept = [
+        msgspec.structs.replace(gpu, holders=true, holder_source=gpu.holder_source if true else "")
+        for gpu in devices
+        for true in (tuple(key for key in gpu.holders if key in keys),)
+    ]
+    claims = [
+        (pod, resource, int(amount) - sum(pod.key in g.holders and _serves(g, resource) for g in kept))
+        for pod in holders
+        for resource, amount in sorted(pod.gpus.items())
+    ]
+    open_claims = [claim for claim in claims if claim[2] > 0]
+    for pod, resource, missing in open_claims:
+        free = [i for i, gpu in enumerate(kept) if _serves(gpu, resource) and _has_room(gpu)]
+        same = [claim for claim in open_claims if claim[1] == resource]
+        settled = len(same) == 1 and len(free) == missing and kept[free[0]].replicas == 1
+        source = "only devices left" if settled else "count"
+        free.sort(key=lambda i: (kept[i].is_named, len(kept[i].holders)))
+        for i in free[:missing]:
+            kept[i] = msgspec.structs.replace(
+                kept[i], holders=(*kept[i].holders, pod.key), holder_source=kept[i].holder_source or source
+            )
+    return kept
+
+
+def _serves(gpu: Gpu, resource: str) -> bool:
+    return gpu.resource == resource
+
+
+def _has_room(gpu: Gpu) -> bool:
+    return gpu.is_healthy is not False and len(gpu.holders) < gpu.replicas
+
+
+def _with_lost(node: Node, devices: list[Gpu]) -> list[Gpu]:
+    """Devices beyond what is allocatable are unhealthy: those known to be, then the free and nameless."""
+    found = list(devices)
+    for resource in {gpu.resource for gpu in devices}:
+        mine = [i for i, gpu in enumerate(found) if gpu.resource == resource]
+        replicas = max(found[i].replicas for i in mine)
+        allocatable = int(node.allocatable.get(resource, 0.0) // replicas)
+        known = sum(found[i].is_healthy is False for i in mine)
+        lost = len(mine) - allocatable - known
+        candidates = [i for i in mine if found[i].is_healthy is None and not found[i].holders]
+        candidates.sort(key=lambda i: (found[i].metrics is not None, found[i].is_named))
+        for i in candidates[: max(0, lost)]:
+            found[i] = msgspec.structs.replace(found[i], is_healthy=False)
+    return found

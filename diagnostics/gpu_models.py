@@ -1,0 +1,36 @@
+"""Facts of GPU models that metrics do not carry.
+
+Board power limits: vendor datasheet maxima in watts, as gathered in the DCGM reference; used only where the exporter
+does not report an enforced limit.
+"""
+
+POWER_LIMIT_W: tuple[tuple[str, float], ...] = (
+    ("GB200", 1200.0),
+    ("B200", 1000.0),
+    ("H200", 700.0),
+    ("H100 PCIE", 350.0),
+    ("H100", 700.0),
+    ("A100-SXM", 400.0),
+    ("A100-PCIE-40", 250.0),
+    ("A100", 300.0),
+    ("V100", 300.0),
+    ("L40S", 350.0),
+    ("A30", 165.0),
+    ("A10G", 150.0),
+    ("A10", 150.0),
+    ("L4", 72.0),
+    ("T4", 70.0),
+    ("MI300X", 750.0),
+    ("MI250X", 560.0),
+    ("MI210", 300.0),
+)
+"""(part of the model's name, watts), the more specific part first."""
+
+
+def power_limit_w(model: str | None) -> float | None:
+    """Datasheet power limit of a model (`NVIDIA A100-SXM4-80GB`), None for an unknown one."""
+    if not model:
+        return None
+    name = model.upper()
+    spaced = name.replace("-", " ")
+    return next((watts for part, watts in POWER_LIMIT_W if part in name or part in spaced), None)

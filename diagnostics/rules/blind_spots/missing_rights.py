@@ -1,0 +1,61 @@
+"""Something could not be read from the Kubernetes API.
+
+## Meaning
+The API refused a list (missing rights, bad credentials), does not serve it, or did not answer.
+
+## Impact
+Rules that need it are not evaluated; nothing is reported as healthy because of it.
+
+## Evidence
+Status of each Kubernetes source, with the server's own words; objects that were skipped because they are malformed.
+
+## Not reported
+Sources that answered in full.
+
+## References
+https://kubernetes.io/docs/reference/access-authn-authz/rbac/
+"""
+
+from collections.abc import Iterator
+
+from diagnostics.findings import Blind, Severity
+from diagnostics.limits import Limits
+from diagnostics.rules.base import rule
+from diagnostics.snapshot import Snapshot, Source, SourceState, SourceStatus
+
+SEEN_THROUGH: dict[Source, str] = {
+    Source.NODES: "Nodes, their GPUs, taints and conditions",
+    Source.PODS: "Pods, and with them who holds or waits for GPUs",
+    Source.EVENTS: "Events: what the scheduler and the kubelet said",
+    Source.NAMESPACES: "Namespaces, and the identity of the cluster",
+    Source.WORKLOADS: "Deployments, Jobs and their like: who owns the pods",
+    Source.SERVICES: "Services",
+    Source.LOGS: "Logs of failing GPU pods: CUDA out of memory and its causes",
+}
+_CURE = {
+    SourceState.FORBIDDEN: "Give the account the ClusterRole of deploy/rbac.yaml: kubectl apply -f deploy/rbac.yaml",
+    SourceState.FAILED: "Check that the API server can be reached and that the credentials are valid.",
+    SourceState.ABSENT: "The cluster does not serve this API, or it was not asked.",
+    SourceState.PARTIAL: "See the detail on the status page.",
+    SourceState.STALE: "See the detail on the status page.",
+}
+
+
+@rule(code="GPU903", slug="missing-rights", severity=Severity.INFO, needs=set())
+def check(snapshot: Snapshot, limits: Limits) -> Iterator[Blind]:
+    """One blind spot per Kubernetes source that is not whole."""
+    for source, seen in SEEN_THROUGH.items():
+        status = snapshot.source(source)
+        if status.state is SourceState.OK:
+            continue
+        yield Blind(source=source, what=f"{seen}: {_said(status)}.", cure=_CURE[status.state])
+
+
+def _said(status: SourceStatus) -> str:
+    skipped = sum(s.count for s in status.skipped)
+    parts = [str(status.state)]
+    if status.detail:
+        parts.append(status.detail.rstrip("."))
+    if skipped:
+        parts.append(f"{skipped} unreadable objects skipped")
+    return ", ".join(parts)

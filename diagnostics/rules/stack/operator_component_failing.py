@@ -1,0 +1,201 @@
+"""A component of the GPU operator fails on a node.
+
+## Meaning
+A pod of the driver, container toolkit, validator, device plugin, feature discovery, MIG manager or DCGM exporter does
+not become ready on a node. The components wait for each other in that order, so the first one that fails for a reason
+of its own is the cause; the others stand in `Init` and are its victims.
+
+## Impact
+Running pods keep their GPUs. New pods cannot get GPUs on the node while the driver, the toolkit or the plugin is
+down; without the DCGM exporter nothing can be said about use, and without feature discovery the labels are missing.
+
+## Evidence
+State, reason, restarts and last message of each container of the operator's pods, by their labels; age from the pod's
+own timestamps.
+
+## Not reported
+Pods younger than `operator_failing_after`; completed validation pods; a node in a driver upgrade whose pods are being
+replaced; pods that only wait, when the component they wait for is reported.
+
+## References
+https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/troubleshooting.html
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
+from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
+from diagnostics.limits import Limits
+from diagnostics.quantities import span
+from diagnostics.rules.base import rule
+from diagnostics.rules.stack import COMPONENTS, ORDER, component_label, is_component_of_node
+from diagnostics.rules.stack.failures import Failure, failure_of
+from diagnostics.snapshot import Pod, Snapshot, Source
+from diagnostics.text import counted, listed, printable
+
+HOW = {
+    "image-pull": "its image cannot be pulled",
+    "crash-loop": "it crashes again and again",
+    "start-error": "its container cannot be started",
+    "init-stuck": "it waits for another component",
+    "not-ready": "it runs but does not become ready",
+    "failed": "it failed",
+}
+SERVING = {"driver", "vGPU manager", "container toolkit", "device plugin", "DRA plugin", "validator"}
+"""Without one of these no new pod gets a GPU on the node."""
+
+
+@rule(
+    code="GPU202",
+    slug="operator-component-failing",
+    severity=Severity.CRITICAL,
+    needs={Source.PODS},
+    uses={Source.NODES, Source.EVENTS},
+    hold=1,
+)
+def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
+    """One hit per node with a failing component, and one per failing controller of the operator."""
+    by_place: dict[Subject, list[tuple[Pod, Failure]]] = defaultdict(list)
+    for pod in snapshot.pods:
+        label = component_label(pod)
+        if label is None or pod.deletion_at is not None:
+            continue
+        failure = failure_of(pod)
+        subject = _subject(snapshot, pod)
+        if failure is None or not _is_old(snapshot, limits, subject, pod):
+            continue
+        by_place[subject].append((pod, failure))
+    for subject, failing in by_place.items():
+        failing.sort(key=lambda pair: (pair[1].is_victim, ORDER[component_label(pair[0]) or "gpu-operator"]))
+        yield _hit(snapshot, subject, failing)
+
+
+def _subject(snapshot: Snapshot, pod: Pod) -> Subject:
+    if pod.node is None or not is_component_of_node(pod):
+        return Subject.of_pod(pod)
+    node = snapshot.node_by_name.get(pod.node)
+    return Subject.of_node(node) if node else Subject(kind="Node", name=pod.node, api_version="v1")
+
+
+def _is_old(snapshot: Snapshot, limits: Limits, subject: Subject, pod: Pod) -> bool:
+    ready = pod.condition("Ready")
+    since = (ready.since if ready else None) or pod.started_at or pod.created_at
+    age = snapshot.age(since)
+    return age is not None and age >= limits.of(subject).values.operator_failing_after
+
+
+def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]]) -> Hit:
+    pod, failure = failing[0]
+    component = COMPONENTS[component_label(pod) or "gpu-operator"]
+    slug = component.lower().replace(" ", "-")
+    cause = failure.signature or f"{slug}-{failure.how}"
+    victims = [COMPONENTS[component_label(p) or ""] for p, f in failing[1:] if f.is_victim]
+    others = [COMPONENTS[component_label(p) or ""] for p, f in failing[1:] if not f.is_victim]
+    gpus = _gpus_on(snapshot, pod.node)
+    where = f"on node {subject.name}" if subject.kind == "Node" else f"({subject})"
+    ready = pod.condition("Ready")
+    evidence = [
+        Evidence("Pod", pod.key, source="metadata.name"),
+        Evidence("Container", failure.container.name, source="status.containerStatuses[].name"),
+        Evidence("State", failure.container.waiting_reason or failure.how, source="state.waiting.reason"),
+        Evidence("Restarts", str(failure.container.restarts), "restarts", "restartCount"),
+        Evidence(
+            "Not ready for",
+            span(snapshot.age((ready.since if ready else None) or pod.created_at)),
+            source="Ready condition, lastTransitionTime",
+        ),
+    ]
+    if failure.message:
+        evidence.append(Evidence("It said", printable(failure.message, 600), source="container message"))
+    if victims:
+        evidence.append(Evidence("Waiting for it", listed(sorted(set(victims)), 8), source="init containers"))
+    if others:
+        evidence.append(Evidence("Also failing", listed(sorted(set(others)), 8), source="containerStatuses"))
+    serving = component in SERVING
+    waits = f" {counted(len(victims), 'other component')} on the node waits for it." if victims else ""
+    effect = (
+        "No new pod can get a GPU there; running pods keep theirs."
+        if serving
+        else "GPUs stay usable, but what this component does is missing."
+    )
+    return Hit(
+        subject=subject,
+        cause=cause,
+        title=f"{component[0].upper()}{component[1:]} fails {where}: {HOW[failure.how]}",
+        summary=f"The {component} pod {pod.name} does not become ready: {HOW[failure.how]}.{waits} {effect}",
+        evidence=tuple(evidence),
+        severity=None if serving else Severity.WARNING,
+        confidence=Confidence.MEDIUM if failure.is_victim else Confidence.HIGH,
+        gpus=gpus if serving else 0,
+        nodes=(pod.node,) if pod.node else (),
+        pods=tuple(p.key for p, _ in failing),
+        fix=_fix(pod, failure, component),
+    )
+
+
+def _gpus_on(snapshot: Snapshot, node: str | None) -> int:
+    return len(snapshot.gpus_by_node.get(node or "", []))
+
+
+def _fix(pod: Pod, failure: Failure, component: str) -> Fix:
+    container = failure.container.name
+    looks = [steps.describe_pod(pod)]
+    if failure.how in {"crash-loop", "not-ready", "failed", "init-stuck"}:
+        looks.append(
+            steps.read_log(
+                pod,
+                container,
+                previous=failure.how == "crash-loop" and failure.container.restarts > 0,
+                expect="The first error line names the reason: kernel, image, driver in use, or a hung GPU.",
+            )
+        )
+    if pod.node:
+        looks.append(steps.see_pods_on_node(pod.node, pod.namespace))
+    repair = Step(
+        kind=StepKind.FIX,
+        title="Repair what the message names",
+        why=_REPAIR.get(failure.signature or failure.how, "The message of the container names the reason."),
+        risk=Risk.SAFE,
+        expect="The container starts at its next attempt, at most five minutes later.",
+    )
+    again = Step(
+        kind=StepKind.FIX,
+        title=f"Have the kubelet try at once: restart this one {component} pod",
+        why="Only after the cause is repaired: the back-off is up to five minutes. It touches this node alone.",
+        risk=Risk.DISRUPTIVE,
+        command=kubectl.delete_pod(pod.name, pod.namespace),
+        expect="The new pod becomes Ready; the components that waited follow within minutes.",
+    )
+    return Fix(
+        f"Find out why the {component} does not start, repair that, and let the others follow",
+        (
+            *looks,
+            repair,
+            again,
+            steps.verify_finding_gone(
+                "All operator pods of the node are Ready and its GPUs are allocatable."
+            ),
+            steps.escalate(
+                "the platform team or NVIDIA support",
+                why="A driver that does not build or load needs another driver version or kernel.",
+                expect="A driver and kernel pair from the operator's support matrix.",
+            ),
+        ),
+    )
+
+
+_REPAIR = {
+    "image-pull": "The image name, tag or registry access is wrong: a tag must exist for the node's OS "
+    "version, and the node must reach the registry. Correct it in the ClusterPolicy or the pull secret.",
+    "driver-library-not-found": "The container sees no NVML: the driver is not loaded, or the container "
+    "runtime does not inject it (toolkit, default runtime or runtime class).",
+    "driver-library-mismatch": "User-space and kernel driver differ, typically after an unattended package "
+    "upgrade on the host: reload the kernel modules or reboot the drained node.",
+    "mig-blocked-by-clients": "The MIG layout can only change while no process uses the GPUs: drain the GPU "
+    "pods of this node first, monitoring included.",
+    "kernel-headers-missing": "No kernel headers for the running kernel could be found: use precompiled drivers, "
+    "give the driver container its package repository, or update the kernel.",
+    "driver-in-use": "Processes still use the old driver: drain the GPU pods of this node.",
+    "secure-boot-rejects-driver": "Secure Boot refuses an unsigned module: enrol the key or use signed drivers.",
+}

@@ -1,0 +1,116 @@
+"""A snapshot with every name of its owner replaced, the same name by the same stand-in everywhere.
+
+Kept: versions, counts, times, resource names, labels of Kubernetes, NVIDIA and the known schedulers, and the words of
+the scheduler and the kubelet. Replaced: names of nodes, namespaces, pods, workloads, containers, volumes, images,
+racks and zones, UIDs, GPU UUIDs, IP addresses, host names, and all other labels and annotations.
+"""
+
+import hashlib
+import re
+from typing import Any
+
+import msgspec
+
+from diagnostics.snapshot import Snapshot
+
+_KEPT_NAMES = {
+    "", "default", "kube-system", "kube-public", "kube-node-lease", "gpu-operator", "nvidia-gpu-operator",
+    "default-scheduler", "kubelet", "kubernetes",
+}  # fmt: skip
+_KEPT_KEYS = re.compile(
+    r"(^|\.)(kubernetes\.io|k8s\.io|x-k8s\.io|nvidia\.com|sigs\.k8s\.io|volcano\.sh|ray\.io|gpuhealth\.io"
+    r"|kubeflow\.org|cloud\.google\.com|k8s\.aws|oraclecloud\.com|coreweave\.cloud|azure\.com)/"
+)
+_KEPT_VALUES = re.compile(
+    r"^(feature\.node\.kubernetes\.io|kubernetes\.io/(arch|os)|node\.kubernetes\.io|nvidia\.com|gpuhealth\.io)/?"
+)
+_UUID = re.compile(r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_IPV4 = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+def anonymise(snapshot: Snapshot) -> Snapshot:
+    """A copy of `snapshot` fit to be shown to strangers; relations between objects stay intact."""
+    names = _names(snapshot)
+    tree = msgspec.msgpack.decode(msgspec.msgpack.encode(snapshot))
+    return msgspec.convert(_replaced(tree, names), Snapshot)
+
+
+def _digest(text: str, length: int = 6) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def _names(snapshot: Snapshot) -> dict[str, str]:
+    """Every name that identifies its owner -> stand-in; stable within one snapshot."""
+    found: dict[str, str] = {}
+
+    def add(kind: str, values: list[str]) -> None:
+        fresh = sorted({v for v in values if v not in _KEPT_NAMES and v not in found})
+        width = len(str(len(fresh)))
+        for number, value in enumerate(fresh, 1):
+            found[value] = f"{kind}-{number:0{width}}"
+
+    pods = snapshot.pods
+    add("node", [n.name for n in snapshot.nodes] + [p.node or "" for p in pods])
+    add("namespace", [n.name for n in snapshot.namespaces] + [p.namespace for p in pods])
+    add("namespace", [w.namespace for w in snapshot.workloads])
+    add("workload", [w.name for w in snapshot.workloads] + [p.root.name for p in pods if p.root])
+    add("workload", [o.name for p in pods for o in p.owners] + [s.name for s in snapshot.services])
+    add("pod", [p.name for p in pods] + [e.name for e in snapshot.events])
+    add("container", [c.name for p in pods for c in p.containers])
+    add("volume", [x for p in pods for v in p.volumes for x in (v.name, v.claim)])
+    add("image", [c.image for p in pods for c in p.containers])
+    add("place", [x for n in snapshot.nodes for x in (n.rack, n.zone, n.nvlink_domain) if x])
+    add("cluster", [snapshot.cluster, snapshot.cluster_id])
+    labels = [item.labels for item in (*snapshot.nodes, *pods)]
+    labels += [item.labels for item in (*snapshot.workloads, *snapshot.namespaces)]
+    for labelled in labels:
+        for key, value in labelled.items():
+            if not _KEPT_KEYS.search(key):
+                found.setdefault(key, f"label-{_digest(key)}")
+            if not _KEPT_VALUES.search(key) and value not in _KEPT_NAMES:
+                found.setdefault(value, f"value-{_digest(value)}")
+    return {name: stand_in for name, stand_in in found.items() if len(name) > 1}
+
+
+def _replaced(value: Any, names: dict[str, str]) -> Any:
+    if isinstance(value, str):
+        return _text(value, names)
+    if isinstance(value, list):
+        return [_replaced(item, names) for item in value]
+    if isinstance(value, dict):
+        return {
+            names.get(key, key) if isinstance(key, str) else key: _dict_value(key, item, names)
+            for key, item in value.items()
+        }
+    return value
+
+
+def _dict_value(key: Any, value: Any, names: dict[str, str]) -> Any:
+    if key == "annotations" and isinstance(value, dict):
+        return {k: v for k, v in value.items() if str(k).startswith("gpuhealth.io/")}
+    if isinstance(key, str) and isinstance(value, str) and _KEPT_VALUES.search(key):
+        return value
+    return _replaced(value, names)
+
+
+def _text(text: str, names: dict[str, str]) -> str:
+    if text in names:
+        return names[text]
+    text = _UUID.sub(lambda m: _fake_uuid(m.group()), text)
+    text = _IPV4.sub(lambda m: f"192.0.2.{int(_digest(m.group(), 4), 16) % 256}", text)
+    return _NAME.sub(lambda m: _word(m.group(), names), text)
+
+
+def _word(word: str, names: dict[str, str]) -> str:
+    """A name inside a sentence or a path; dotted names (`pod.service`) are replaced part by part."""
+    if word in names:
+        return names[word]
+    if "." in word:
+        return ".".join(names.get(part, part) for part in word.split("."))
+    return word
+
+
+def _fake_uuid(uuid: str) -> str:
+    digest = _digest(uuid.lower(), 32)
+    return "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]))
