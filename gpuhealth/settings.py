@@ -1,4 +1,4 @@
-"""All settings. What a site chooses comes from GPUHEALTH_* variables (docs/operating.md), the rest is fixed."""
+"""All settings. What a site chooses comes from GPUHEALTH_* variables (docs/operating.md); the rest is fixed."""
 
 import tomllib
 from datetime import timedelta

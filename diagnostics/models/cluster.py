@@ -18,7 +18,7 @@ class Cluster(models.Model):
     identity = models.CharField(max_length=100, unique=True, default=generated_identity)
     """UID of its kube-system namespace; `generated:<uuid>` while that may not be read."""
     slug = models.CharField(max_length=60, unique=True)
-    """As declared in the settings, and in URLs. One that was replaced keeps `<slug>-<start of its identity>`."""
+    """As declared in the settings, and in URLs. A replaced one keeps `<slug>-<start of its identity>`."""
     name = models.CharField(max_length=200)
     server_version = models.CharField(max_length=60, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -65,7 +65,7 @@ class Incident(models.Model):
     """Incidents that explain this one."""
 
     first_seen = models.DateTimeField()
-    """First poll of this occurrence that saw it; before it opened if its rule holds."""
+    """First poll that ever saw it; earlier than `opened_at` where its rule holds."""
     last_seen = models.DateTimeField()
     opened_at = models.DateTimeField(null=True, blank=True)
     """When it opened first; None while pending."""
@@ -107,3 +107,7 @@ class Incident(models.Model):
     def is_open(self) -> bool:
         """Open or acknowledged."""
         return self.status in OPEN_STATUSES
+
+    @property
+    def is_resolved(self) -> bool:
+        return self.status == IncidentStatus.RESOLVED

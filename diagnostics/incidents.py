@@ -1,0 +1,234 @@
+"""record(): what one poll found becomes incidents that open, stay, close and come back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from django.db import transaction
+from django.db.models import Q
+
+from diagnostics.findings import Diagnosis, Finding, Severity, fingerprint
+from diagnostics.models import Cluster, Incident, IncidentEvent
+from diagnostics.rules import catalogue
+from diagnostics.snapshot import Snapshot
+
+RESOLVE_AFTER = 2
+"""Polls in a row that looked and did not find it."""
+REOPEN_WITHIN = timedelta(hours=24)
+"""What returns later than this after it was resolved is a new incident."""
+DEFAULT_HOLD = 2
+
+Status = Incident.Status
+Kind = IncidentEvent.Kind
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What one poll changed."""
+
+    is_late: bool = False
+    """Not newer than the last recorded poll: nothing was changed."""
+    held: frozenset[str] = frozenset()
+    """Fingerprints of the findings that are past their holding time: their incidents are open."""
+    opened: int = 0
+    reopened: int = 0
+    resolved: int = 0
+
+
+def record(
+    cluster: Cluster, snapshot: Snapshot, diagnosis: Diagnosis, holds: Mapping[str, int] | None = None
+) -> Recorded:
+    """Bring the cluster's incidents up to date, in one transaction and a fixed number of queries.
+
+    `holds`: rule code -> polls that a finding must last before its incident opens; by default the catalogue's.
+    Only absence that was looked for counts: rules that were skipped, failed or saw incomplete data, and
+    subjects that could not be judged, change nothing.
+    """
+    if holds is None:
+        holds = {rule.code: rule.hold for rule in catalogue()}
+    with transaction.atomic():
+        last = Cluster.objects.select_for_update().values_list("last_taken_at", flat=True).get(pk=cluster.pk)
+        if last is not None and snapshot.taken_at <= last:
+            return Recorded(is_late=True)
+        cluster.last_taken_at = snapshot.taken_at
+        cluster.save(update_fields=["last_taken_at"])
+        poll = _Poll(cluster, snapshot.taken_at, diagnosis, holds)
+        poll.reconcile()
+        poll.write()
+        return poll.recorded()
+
+
+@dataclass
+class _Poll:
+    """One reconciliation: incidents as they were, the transitions, and what has to be written."""
+
+    cluster: Cluster
+    at: datetime
+    diagnosis: Diagnosis
+    holds: Mapping[str, int]
+    known: dict[str, Incident] = field(default_factory=dict)
+    """Fingerprint -> the incident that is alive, or else the last one that may be reopened."""
+    changed: list[Incident] = field(default_factory=list)
+    gone: list[Incident] = field(default_factory=list)
+    events: list[IncidentEvent] = field(default_factory=list)
+
+    def reconcile(self) -> None:
+        recent = Q(resolved_at__gte=self.at - REOPEN_WITHIN) | Q(seen_polls__gt=0)
+        incidents = self.cluster.incidents.filter(~Q(status=Status.RESOLVED) | recent)
+        # Those alive come last and win.
+        for incident in sorted(incidents, key=lambda i: (not i.is_resolved, i.resolved_at or self.at, i.pk)):
+            self.known[incident.fingerprint] = incident
+        seen = {finding.id: finding for finding in self.diagnosis.findings}
+        absent = [incident for identity, incident in self.known.items() if identity not in seen]
+        for finding in seen.values():
+            self._see(finding)
+        exempted = {
+            fingerprint(self.cluster.identity, e.code, e.subject): e.reason for e in self.diagnosis.exempted
+        }
+        unjudged = {u.finding_id for u in self.diagnosis.unjudged}
+        skipped = {rule.code for rule in (*self.diagnosis.skipped, *self.diagnosis.partial)}
+        blind = skipped | {rule.code for rule in self.diagnosis.failed}
+        for incident in absent:
+            if incident.fingerprint in exempted:
+                self._exempt(incident, exempted[incident.fingerprint])
+            elif incident.code not in blind and incident.fingerprint not in unjudged:
+                self._miss(incident)
+
+    def _see(self, finding: Finding) -> None:
+        incident = self.known.get(finding.id)
+        if incident is None:
+            incident = Incident(cluster=self.cluster, fingerprint=finding.id, first_seen=self.at)
+            self.known[finding.id] = incident
+        self.changed.append(incident)
+        incident.seen_polls += 1
+        incident.absent_polls = 0
+        is_held = incident.seen_polls >= self.holds.get(finding.code, DEFAULT_HOLD)
+        if incident.is_open:
+            self._note_change(incident, Kind.SEVERITY_CHANGED, incident.severity, finding.severity.value)
+            self._note_change(incident, Kind.CAUSE_CHANGED, incident.cause, _clean(finding.cause)[:80])
+        elif is_held and incident.is_resolved:
+            incident.status, incident.reopened_at = Status.OPEN, self.at
+            incident.resolved_at, incident.resolution = None, ""
+            incident.reopened_count += 1
+            self._event(incident, Kind.REOPENED, severity=finding.severity.value)
+        elif is_held:
+            incident.status, incident.opened_at = Status.OPEN, self.at
+            self._event(incident, Kind.OPENED, severity=finding.severity.value)
+        if not incident.is_resolved:
+            _describe(incident, finding, self.at)
+
+    def _miss(self, incident: Incident) -> None:
+        if incident.is_resolved:
+            if incident.seen_polls:
+                incident.seen_polls = 0
+                self.changed.append(incident)
+            return
+        incident.seen_polls = 0
+        incident.absent_polls += 1
+        if incident.status == Status.PENDING:
+            self.gone.append(incident)
+            return
+        self.changed.append(incident)
+        if incident.absent_polls >= RESOLVE_AFTER:
+            self._resolve(incident, f"not found by {RESOLVE_AFTER} polls in a row")
+
+    def _exempt(self, incident: Incident, reason: str) -> None:
+        if incident.status == Status.PENDING:
+            self.gone.append(incident)
+        elif incident.is_open:
+            incident.seen_polls = 0
+            self.changed.append(incident)
+            self._resolve(incident, _clean(f"exempt: {reason}"))
+
+    def _resolve(self, incident: Incident, reason: str) -> None:
+        incident.status, incident.resolved_at, incident.resolution = Status.RESOLVED, self.at, reason
+        self._event(incident, Kind.RESOLVED, reason=reason)
+
+    def _note_change(self, incident: Incident, kind: str, before: str, after: str) -> None:
+        if before != after:
+            self._event(incident, kind, **{"from": before, "to": after})
+
+    def _event(self, incident: Incident, kind: str, **data: Any) -> None:
+        self.events.append(IncidentEvent(incident=incident, at=self.at, kind=kind, data=data))
+
+    def write(self) -> None:
+        """New rows first, because events and causes refer to them."""
+        new = [incident for incident in self.changed if incident._state.adding]
+        old = [incident for incident in self.changed if not incident._state.adding]
+        Incident.objects.bulk_create(new)
+        Incident.objects.bulk_create(old, update_conflicts=True, unique_fields=["pk"], update_fields=_UPDATED)
+        IncidentEvent.objects.bulk_create(self.events)
+        Incident.objects.filter(pk__in=[incident.pk for incident in self.gone]).delete()
+        self._write_causes()
+
+    def _write_causes(self) -> None:
+        link = Incident.causes.through
+        seen = [(self.known[f.id], f.caused_by) for f in self.diagnosis.findings]
+        wanted = {
+            (incident.pk, self.known[cause].pk)
+            for incident, causes in seen
+            for cause in causes
+            if cause in self.known and cause != incident.fingerprint
+        }
+        explained = {incident.pk for incident, _ in seen}
+        present = {
+            (row.from_incident_id, row.to_incident_id): row.pk
+            for row in link.objects.filter(from_incident__cluster=self.cluster)
+            if row.from_incident_id in explained
+        }
+        link.objects.filter(pk__in=[present[pair] for pair in present.keys() - wanted]).delete()
+        link.objects.bulk_create(
+            [
+                link(from_incident_id=symptom, to_incident_id=cause)
+                for symptom, cause in wanted - present.keys()
+            ]
+        )
+
+    def recorded(self) -> Recorded:
+        kinds = [event.kind for event in self.events]
+        return Recorded(
+            held=frozenset(f.id for f in self.diagnosis.findings if self.known[f.id].is_open),
+            opened=kinds.count(Kind.OPENED),
+            reopened=kinds.count(Kind.REOPENED),
+            resolved=kinds.count(Kind.RESOLVED),
+        )
+
+
+_UPDATED = [
+    name
+    for name in (f.attname for f in Incident._meta.concrete_fields)
+    if name not in {"id", "cluster_id", "fingerprint", "first_seen"}
+]
+
+
+def _describe(incident: Incident, finding: Finding, at: datetime) -> None:
+    """Copy what the finding says now; texts come from the cluster and are cut to what the columns take."""
+    held = msgspec.structs.replace(finding, held=incident.is_open)
+    # By way of JSON: what is not a number becomes null, which every database takes.
+    incident.finding = _clean(msgspec.json.decode(msgspec.json.encode(held)))
+    incident.code, incident.slug = finding.code, finding.slug
+    incident.severity, incident.confidence = finding.severity.value, finding.confidence.value
+    incident.severity_rank = Severity(finding.severity).rank
+    incident.cause = _clean(finding.cause)[:80]
+    incident.subject_kind = _clean(finding.subject.kind)[:80]
+    incident.subject_namespace = _clean(finding.subject.namespace)[:253]
+    incident.subject_name = _clean(finding.subject.name)[:600]
+    incident.subject_uid = _clean(finding.subject.uid)[:120]
+    incident.title, incident.summary = _clean(finding.title), _clean(finding.summary)
+    incident.gpus = finding.gpus
+    incident.waste_gpus = incident.finding.get("waste_gpus")
+    incident.last_seen = at
+
+
+def _clean(value: Any) -> Any:
+    """Without NUL characters, which PostgreSQL refuses in text and JSON."""
+    match value:
+        case str():
+            return value.replace("\x00", "\ufffd")
+        case dict():
+            return {_clean(key): _clean(item) for key, item in value.items()}
+        case list():
+            return [_clean(item) for item in value]
+    return value
