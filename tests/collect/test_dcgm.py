@@ -32,7 +32,7 @@ EXPORTER = {
 }
 
 
-def sample(name: str, value: float, at: datetime | None = AT, **labels: str) -> Sample:
+def sample(name: str, value: float, at: datetime | None = AT, /, **labels: str) -> Sample:
     return Sample(name, {**BOARD, **labels}, value, at)
 
 
@@ -234,7 +234,7 @@ def test_drops_what_a_former_exporter_pod_left_behind() -> None:
     skips = Skips()
     (device,) = devices_from(
         [
-            sample("DCGM_FI_DEV_GPU_UTIL", 97, at=old, instance="10.0.0.1:9400", **HELD),
+            sample("DCGM_FI_DEV_GPU_UTIL", 97, old, instance="10.0.0.1:9400", **HELD),
             sample("DCGM_FI_DEV_GPU_UTIL", 0, instance="10.0.0.2:9400"),
         ],
         skips=skips,
@@ -246,7 +246,7 @@ def test_drops_what_a_former_exporter_pod_left_behind() -> None:
 
 def test_keeps_old_samples_where_there_are_no_newer_ones() -> None:
     old = AT - timedelta(hours=1)
-    (device,) = devices_from([sample("DCGM_FI_DEV_GPU_UTIL", 97, at=old)])
+    (device,) = devices_from([sample("DCGM_FI_DEV_GPU_UTIL", 97, old)])
     assert device.metrics.sampled_at == old
     assert device.metrics.utilization_ratio == 0.97
 

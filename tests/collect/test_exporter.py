@@ -3,6 +3,7 @@
 import socket
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -200,13 +201,13 @@ def test_reads_quotes_and_line_breaks_in_labels() -> None:
 def cluster() -> tuple[list[Service], list[Pod]]:
     service = Service(namespace="gpu-operator", name="nvidia-dcgm-exporter", selector={"app": "dcgm"})
 
-    def pod(name: str, ip: str, node: str, **fields: object) -> Pod:
-        return Pod(  # type: ignore[arg-type]
-            **{
-                "namespace": "gpu-operator", "name": name, "ip": ip, "node": node, "phase": "Running",
-                "labels": {"app": "dcgm", "x": "y"}, **fields,
-            }
-        )  # fmt: skip
+    def pod(name: str, ip: str, node: str, **fields: Any) -> Pod:
+        defaults: dict[str, Any] = {
+            "namespace": "gpu-operator",
+            "phase": "Running",
+            "labels": {"app": "dcgm", "x": "y"},
+        }
+        return Pod(name=name, ip=ip, node=node, **(defaults | fields))
 
     pods = [
         pod("e1", "10.0.0.1", "n1"),
