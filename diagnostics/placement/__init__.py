@@ -1,0 +1,33 @@
+"""Where pods could run: what a node admits, what is free on it, and how far apart a job was placed. Pure."""
+
+from diagnostics.placement.matching import (
+    CONDITION_TAINTS,
+    admits,
+    is_cordoned_for,
+    labels_match,
+    selects,
+    untolerated,
+    wanted_labels,
+)
+from diagnostics.placement.room import Room, Scope, fitted, is_fragmented, rooms, slots
+from diagnostics.placement.scatter import Scatter, Span, possible_placement, scatter_of
+
+__all__ = [
+    "CONDITION_TAINTS",
+    "Room",
+    "Scatter",
+    "Scope",
+    "Span",
+    "admits",
+    "fitted",
+    "is_cordoned_for",
+    "is_fragmented",
+    "labels_match",
+    "possible_placement",
+    "rooms",
+    "scatter_of",
+    "selects",
+    "slots",
+    "untolerated",
+    "wanted_labels",
+]
