@@ -21,3 +21,4 @@ STORAGES = {
     **_STORAGES,
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
+STATIC_ROOT = tempfile.mkdtemp(dir=_folder)  # empty: WhiteNoise warns of a folder that is not there

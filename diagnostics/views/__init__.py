@@ -1,0 +1,1 @@
+"""One module a page. A page reads what polls have stored and never asks a cluster."""
