@@ -17,6 +17,11 @@ _KEPT_NAMES = {
     "", "default", "kube-system", "kube-public", "kube-node-lease", "gpu-operator", "nvidia-gpu-operator",
     "default-scheduler", "kubelet", "kubernetes",
 }  # fmt: skip
+_GENERIC = {
+    "gpu", "cpu", "memory", "pod", "pods", "node", "nodes", "job", "main", "app", "server", "worker", "master",
+    "nvidia", "nvidia.com", "true", "false", "data", "cache", "train", "trainer", "default", "none",
+}  # fmt: skip
+"""Words that name nobody and stand in resource names and messages."""
 _KEPT_KEYS = re.compile(
     r"(^|\.)(kubernetes\.io|k8s\.io|x-k8s\.io|nvidia\.com|sigs\.k8s\.io|volcano\.sh|ray\.io|gpuhealth\.io"
     r"|kubeflow\.org|cloud\.google\.com|k8s\.aws|oraclecloud\.com|coreweave\.cloud|azure\.com)/"
@@ -62,15 +67,15 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     add("image", [c.image for p in pods for c in p.containers])
     add("place", [x for n in snapshot.nodes for x in (n.rack, n.zone, n.nvlink_domain) if x])
     add("cluster", [snapshot.cluster, snapshot.cluster_id])
-    labels = [item.labels for item in (*snapshot.nodes, *pods)]
-    labels += [item.labels for item in (*snapshot.workloads, *snapshot.namespaces)]
+    labels = [node.labels for node in snapshot.nodes] + [pod.labels for pod in pods]
+    labels += [w.labels for w in snapshot.workloads] + [n.labels for n in snapshot.namespaces]
     for labelled in labels:
         for key, value in labelled.items():
             if not _KEPT_KEYS.search(key):
                 found.setdefault(key, f"label-{_digest(key)}")
             if not _KEPT_VALUES.search(key) and value not in _KEPT_NAMES:
                 found.setdefault(value, f"value-{_digest(value)}")
-    return {name: stand_in for name, stand_in in found.items() if len(name) > 1}
+    return {name: stand_in for name, stand_in in found.items() if name not in _GENERIC and len(name) > 2}
 
 
 def _replaced(value: Any, names: dict[str, str]) -> Any:
@@ -103,12 +108,20 @@ def _text(text: str, names: dict[str, str]) -> str:
 
 
 def _word(word: str, names: dict[str, str]) -> str:
-    """A name inside a sentence or a path; dotted names (`pod.service`) are replaced part by part."""
+    """A name inside a sentence or a path; dotted and dashed words are replaced part by part.
+
+    `falcon-0.falcon` and `falcon-7d9c5-x2x4q` (a pod that is gone) must not show `falcon`.
+    """
     if word in names:
         return names[word]
     if "." in word:
-        return ".".join(names.get(part, part) for part in word.split("."))
-    return word
+        return ".".join(_word(part, names) for part in word.split("."))
+    parts, found = word.split("-"), []
+    while parts:
+        size = next((n for n in range(len(parts), 0, -1) if "-".join(parts[:n]) in names), 0)
+        found.append(names["-".join(parts[:size])] if size else parts[0])
+        parts = parts[max(1, size) :]
+    return "-".join(found)
 
 
 def _fake_uuid(uuid: str) -> str:

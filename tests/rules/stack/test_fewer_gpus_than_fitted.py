@@ -1,0 +1,89 @@
+"""GPU201: what is fitted and not allocatable, with the numbers; sharing, MIG and young nodes stay silent."""
+
+from typing import Any
+
+from diagnostics.collect.devices import joined
+from diagnostics.findings import Finding, Severity
+from diagnostics.rules import diagnose
+from diagnostics.snapshot import Condition, DeviceHealth, Node, Past, Pod, Source
+from tests.builders import ago, container, node, pod, snapshot
+
+PCI = "feature.node.kubernetes.io/pci-10de.present"
+
+
+def findings(host: Node, *pods: Pod, past: Past | None = None) -> list[Finding]:
+    gpus = joined((host,), pods, (), past or Past())
+    found = diagnose(snapshot(host, *pods, gpus=gpus)).findings
+    return [f for f in found if f.slug == "fewer-gpus-than-fitted"]
+
+
+def short(allocatable: float, **fields: Any) -> Node:
+    return node(allocatable={"nvidia.com/gpu": allocatable}, **fields)
+
+
+def test_one_of_eight_is_lost() -> None:
+    (finding,) = findings(short(7))
+    assert finding.title == "Node gpu-1 offers 7 of 8 fitted GPUs"
+    assert (finding.cause, finding.gpus) == ("unhealthy-device", 1)
+
+
+def test_the_unhealthy_device_and_its_holder_are_named() -> None:
+    holder = pod(containers=(container(devices=(DeviceHealth("nvidia.com/gpu", "GPU-bad", "Unhealthy"),)),))
+    (finding,) = findings(short(7), holder)
+    assert any("GPU-bad (research/train-0)" in e.value for e in finding.evidence)
+    assert finding.gpus == 1
+
+
+def test_all_lost_means_the_plugin_is_not_registered() -> None:
+    (finding,) = findings(short(0))
+    assert (finding.cause, finding.gpus) == ("plugin-not-registered", 8)
+
+
+def test_a_pci_device_without_a_count_is_at_least_one() -> None:
+    bare = node(gpus=0, labels={PCI: "true"})
+    (finding,) = findings(bare)
+    assert finding.cause == "node-not-managed"
+    assert any(e.value == "at least 1, number unknown" for e in finding.evidence)
+
+
+def test_a_managed_node_that_advertises_nothing_is_told_from_an_unmanaged_one() -> None:
+    managed = node(gpus=0, labels={PCI: "true", "nvidia.com/gpu.present": "true"})
+    assert findings(managed)[0].cause == "driver-or-plugin-not-up"
+
+
+def test_the_past_maximum_counts_as_fitted() -> None:
+    (finding,) = findings(node(gpus=6), past=Past(fitted={"gpu-1": 8}))
+    assert finding.gpus == 2
+
+
+def test_a_driver_upgrade_is_information() -> None:
+    upgrading = short(0, labels={"nvidia.com/gpu-driver-upgrade-state": "pod-restart-required"})
+    (finding,) = findings(upgrading)
+    assert (finding.severity, finding.cause) == (Severity.INFO, "driver-upgrade-running")
+
+
+def test_time_slicing_is_no_loss() -> None:
+    shares = {"nvidia.com/gpu": 16.0}
+    shared = node(labels={"nvidia.com/gpu.count": "4", "nvidia.com/gpu.replicas": "4"}, capacity=shares)
+    assert not findings(node(labels=shared.labels, capacity=shares, allocatable=shares))
+
+
+def test_mig_is_counted_by_its_instances() -> None:
+    amounts = {"nvidia.com/gpu": 2.0, "nvidia.com/mig-1g.10gb": 28.0, "nvidia.com/mig-3g.40gb": 4.0}
+    assert not findings(node(gpus=2, capacity=amounts, allocatable=amounts))
+
+
+def test_a_new_node_is_given_time_to_advertise() -> None:
+    assert not findings(short(0, created_at=ago(minutes=3)))
+
+
+def test_a_node_that_is_not_ready_is_not_its_business() -> None:
+    assert not findings(short(0, conditions=(Condition("Ready", "False"),)))
+
+
+def test_a_cpu_node_is_well() -> None:
+    assert not findings(node(gpus=0))
+
+
+def test_without_nodes_it_does_not_look() -> None:
+    assert "GPU201" in {s.code for s in diagnose(snapshot(without=[Source.NODES])).skipped}

@@ -1,0 +1,149 @@
+"""GPU202: the first component that fails for a reason of its own is named; those that wait for it are victims."""
+
+from typing import Any
+
+import pytest
+
+from diagnostics.findings import Finding, Severity
+from diagnostics.rules import diagnose
+from diagnostics.snapshot import Condition, Container, OwnerKey, Pod, Source, Terminated
+from tests.builders import ago, node, pod, snapshot
+
+
+def component(app: str, *containers: Container, minutes: float = 30, **fields: Any) -> Pod:
+    """A pod of an operator DaemonSet on gpu-1 that has not been ready for `minutes`."""
+    daemon_set = OwnerKey("DaemonSet", "gpu-operator", app, "apps/v1")
+    defaults: dict[str, Any] = {
+        "gpus": 0,
+        "labels": {"app": app},
+        "owners": (daemon_set,),
+        "root": daemon_set,
+        "conditions": (Condition("Ready", "False", since=ago(minutes=minutes)),),
+        "created_at": ago(minutes=minutes),
+        "started_at": ago(minutes=minutes),
+        "containers": containers,
+    }
+    return pod(f"{app}-x2x4q", "gpu-operator", **(defaults | fields))
+
+
+def crashing(name: str, message: str = "", **fields: Any) -> Container:
+    defaults: dict[str, Any] = {
+        "state": "waiting",
+        "waiting_reason": "CrashLoopBackOff",
+        "restarts": 9,
+        "last_terminated": Terminated("Error", 1, message=message),
+    }
+    return Container(name=name, **(defaults | fields))
+
+
+def pulling(name: str) -> Container:
+    return Container(name=name, state="waiting", waiting_reason="ImagePullBackOff", waiting_message="not found")
+
+
+def waiting_in_init(name: str) -> Container:
+    return Container(name=name, is_init=True, state="running")
+
+
+def ready(name: str) -> Container:
+    return Container(name=name, state="running", is_ready=True)
+
+
+def findings(*parts: Any, **fields: Any) -> list[Finding]:
+    found = diagnose(snapshot(*parts, **fields)).findings
+    return [f for f in found if f.slug == "operator-component-failing"]
+
+
+DRIVER = component("nvidia-driver-daemonset", pulling("nvidia-driver-ctr"))
+TOOLKIT = component("nvidia-container-toolkit-daemonset", waiting_in_init("driver-validation"))
+PLUGIN = component("nvidia-device-plugin-daemonset", waiting_in_init("toolkit-validation"))
+
+
+def test_a_driver_that_cannot_be_pulled_is_the_cause_and_the_rest_wait() -> None:
+    (finding,) = findings(node(), PLUGIN, TOOLKIT, DRIVER)
+    assert finding.cause == "driver-image-pull"
+    assert (finding.subject.kind, finding.subject.name) == ("Node", "gpu-1")
+    assert "waits for it" in finding.summary
+    assert set(finding.pods) == {DRIVER.key, TOOLKIT.key, PLUGIN.key}
+
+
+@pytest.mark.parametrize(
+    ("app", "container", "cause", "severity"),
+    [
+        ("nvidia-device-plugin-daemonset", crashing("nvidia-device-plugin"), "device-plugin-crash-loop", "critical"),
+        (
+            "nvidia-device-plugin-daemonset",
+            crashing("nvidia-device-plugin", "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND"),
+            "driver-library-not-found",
+            "critical",
+        ),
+        (
+            "nvidia-operator-validator",
+            crashing("driver-validation", "Driver/library version mismatch", is_init=True),
+            "driver-library-mismatch",
+            "critical",
+        ),
+        ("nvidia-container-toolkit-daemonset", crashing("ctr"), "container-toolkit-crash-loop", "critical"),
+        ("nvidia-dcgm-exporter", crashing("nvidia-dcgm-exporter"), "dcgm-exporter-crash-loop", "warning"),
+        ("gpu-feature-discovery", crashing("gpu-feature-discovery"), "feature-discovery-crash-loop", "warning"),
+        (
+            "nvidia-mig-manager",
+            crashing("nvidia-mig-manager", "unable to apply MIG config: 8 clients are using the GPU"),
+            "mig-blocked-by-clients",
+            "warning",
+        ),
+        ("nvidia-driver-daemonset", crashing("nvidia-driver-ctr"), "driver-crash-loop", "critical"),
+    ],
+)
+def test_every_component_is_named_by_its_failure(
+    app: str, container: Container, cause: str, severity: str
+) -> None:
+    (finding,) = findings(node(), component(app, container))
+    assert (finding.cause, finding.severity) == (cause, Severity(severity))
+
+
+def test_two_failures_on_one_node_make_one_finding_led_by_the_earlier_component() -> None:
+    exporter = component("nvidia-dcgm-exporter", crashing("nvidia-dcgm-exporter"))
+    plugin = component("nvidia-device-plugin-daemonset", crashing("nvidia-device-plugin"))
+    (finding,) = findings(node(), exporter, plugin)
+    assert finding.cause == "device-plugin-crash-loop"
+    assert any(e.label == "Also failing" and "DCGM exporter" in e.value for e in finding.evidence)
+
+
+def test_each_sick_node_has_its_own_finding() -> None:
+    other = component("nvidia-driver-daemonset", pulling("nvidia-driver-ctr"), node="gpu-2", uid="other")
+    assert {f.subject.name for f in findings(node(), node("gpu-2"), DRIVER, other)} == {"gpu-1", "gpu-2"}
+
+
+def test_the_operators_own_deployment_is_not_blamed_on_a_node() -> None:
+    replica_set = OwnerKey("ReplicaSet", "gpu-operator", "gpu-operator-5d9", "apps/v1")
+    deployment = OwnerKey("Deployment", "gpu-operator", "gpu-operator", "apps/v1")
+    controller = component("gpu-operator", crashing("gpu-operator"), owners=(replica_set,), root=deployment)
+    (finding,) = findings(node(), controller)
+    assert finding.subject.kind == "Deployment"
+
+
+def test_a_young_pod_is_left_alone() -> None:
+    assert not findings(node(), component("nvidia-driver-daemonset", pulling("x"), minutes=3))
+
+
+def test_completed_validator_pods_are_well() -> None:
+    done = component(
+        "nvidia-cuda-validator",
+        Container(name="nvidia-cuda-validator", state="terminated", terminated=Terminated("Completed", 0)),
+        phase="Succeeded",
+    )
+    assert not findings(node(), done)
+
+
+def test_a_ready_component_is_well() -> None:
+    assert not findings(node(), component("nvidia-driver-daemonset", ready("nvidia-driver-ctr")))
+
+
+def test_a_crash_loop_that_is_no_operator_component_is_not_its_business() -> None:
+    other = component("web", crashing("web"))
+    assert not findings(node(), other)
+
+
+def test_without_pods_it_does_not_look() -> None:
+    diagnosis = diagnose(snapshot(node(), without=[Source.PODS]))
+    assert "GPU202" in {s.code for s in diagnosis.skipped}

@@ -1,0 +1,63 @@
+"""No name of the owner survives, the same name gets the same stand-in, and relations hold."""
+
+from diagnostics.snapshot import Snapshot
+from diagnostics.snapshot.anonymise import anonymise
+from diagnostics.snapshot.stored import dumps, loads
+from tests.builders import container, event, gang, gpu, node, owner, pod, snapshot
+
+SECRETS = ("acme", "falcon", "gpu-berlin-7", "team-rocket", "10.20.30.40", "acme.example")
+
+
+def a_snapshot() -> Snapshot:
+    worker = pod(
+        "falcon-0",
+        "team-rocket",
+        node="gpu-berlin-7",
+        ip="10.20.30.40",
+        root=owner("StatefulSet", "falcon", "team-rocket"),
+        labels={"app": "falcon", "acme.example/cost-centre": "acme-17"},
+        annotations={"acme.example/contact": "somebody@acme.example", "gpuhealth.io/exempt": "idle-gpu"},
+        containers=(
+            container("falcon", image="registry.acme.example/falcon:2", env={"MASTER_ADDR": "falcon-0.falcon"}),
+        ),
+    )
+    said = event(
+        "FailedScheduling",
+        'pod "team-rocket/falcon-0" did not fit on gpu-berlin-7: 4 Insufficient nvidia.com/gpu.',
+        name="falcon-0",
+        namespace="team-rocket",
+    )
+    return snapshot(
+        node("gpu-berlin-7", labels={"acme.example/row": "acme-row"}, rack="acme-row"),
+        worker,
+        gpu(node="gpu-berlin-7", holders=(worker.key,)),
+        gang("falcon", "team-rocket", members=(worker.key,)),
+        said,
+        cluster="acme-prod",
+    )
+
+
+def test_no_name_survives() -> None:
+    text = repr(loads(dumps(anonymise(a_snapshot()))))
+    assert [secret for secret in SECRETS if secret in text] == []
+
+
+def test_relations_and_facts_stay() -> None:
+    found = anonymise(a_snapshot())
+    worker = found.pods[0]
+    assert worker.node == found.nodes[0].name
+    assert found.gpus_by_pod[worker.key][0].node == worker.node
+    assert found.gang_by_pod[worker.key].members == (worker.key,)
+    assert found.events[0].name == worker.name
+    assert "4 Insufficient nvidia.com/gpu." in found.events[0].message
+    assert worker.containers[0].env["MASTER_ADDR"].startswith(worker.name)
+    assert worker.gpu_count == 1
+    assert found.nodes[0].labels["nvidia.com/gpu.product"] == "NVIDIA-A100-SXM4-80GB"
+
+
+def test_our_own_annotations_stay_and_others_go() -> None:
+    assert anonymise(a_snapshot()).pods[0].annotations == {"gpuhealth.io/exempt": "idle-gpu"}
+
+
+def test_the_same_snapshot_is_anonymised_alike() -> None:
+    assert anonymise(a_snapshot()) == anonymise(a_snapshot())
