@@ -2,9 +2,12 @@
 
 from collections.abc import Collection
 
+import msgspec
+
 from diagnostics.findings import Subject, fingerprint
 from diagnostics.models import Cluster, Incident
 from diagnostics.models.cluster import GENERATED
+from diagnostics.snapshot import Snapshot
 
 
 class SameCluster(Exception):
@@ -14,6 +17,13 @@ class SameCluster(Exception):
 def is_real(identity: str) -> bool:
     """It was read from the cluster, not made up."""
     return bool(identity) and not identity.startswith(GENERATED)
+
+
+def named(snapshot: Snapshot, cluster: Cluster) -> Snapshot:
+    """The snapshot under the identity that is known, where the cluster itself does not say."""
+    if is_real(snapshot.cluster_id):
+        return snapshot
+    return msgspec.structs.replace(snapshot, cluster_id=cluster.identity)
 
 
 def settled(cluster: Cluster, identity: str, declared: Collection[str]) -> Cluster:

@@ -13,6 +13,7 @@ from diagnostics.findings import Diagnosis, Finding, Severity, fingerprint
 from diagnostics.models import Cluster, Incident, IncidentEvent
 from diagnostics.rules import catalogue
 from diagnostics.snapshot import Snapshot
+from diagnostics.storable import storable, storable_text
 
 RESOLVE_AFTER = 2
 """Polls in a row that looked and did not find it."""
@@ -107,7 +108,7 @@ class _Poll:
         is_held = incident.seen_polls >= self.holds.get(finding.code, DEFAULT_HOLD)
         if incident.is_open:
             self._note_change(incident, Kind.SEVERITY_CHANGED, incident.severity, finding.severity.value)
-            self._note_change(incident, Kind.CAUSE_CHANGED, incident.cause, _clean(finding.cause)[:80])
+            self._note_change(incident, Kind.CAUSE_CHANGED, incident.cause, storable_text(finding.cause, 80))
         elif is_held and incident.is_resolved:
             incident.status, incident.reopened_at = Status.OPEN, self.at
             incident.resolved_at, incident.resolution = None, ""
@@ -140,7 +141,7 @@ class _Poll:
         elif incident.is_open:
             incident.seen_polls = 0
             self.changed.append(incident)
-            self._resolve(incident, _clean(f"exempt: {reason}"))
+            self._resolve(incident, storable_text(f"exempt: {reason}"))
 
     def _resolve(self, incident: Incident, reason: str) -> None:
         incident.status, incident.resolved_at, incident.resolution = Status.RESOLVED, self.at, reason
@@ -206,29 +207,16 @@ _UPDATED = [
 def _describe(incident: Incident, finding: Finding, at: datetime) -> None:
     """Copy what the finding says now; texts come from the cluster and are cut to what the columns take."""
     held = msgspec.structs.replace(finding, held=incident.is_open)
-    # By way of JSON: what is not a number becomes null, which every database takes.
-    incident.finding = _clean(msgspec.json.decode(msgspec.json.encode(held)))
+    incident.finding = storable(held)
     incident.code, incident.slug = finding.code, finding.slug
     incident.severity, incident.confidence = finding.severity.value, finding.confidence.value
     incident.severity_rank = Severity(finding.severity).rank
-    incident.cause = _clean(finding.cause)[:80]
-    incident.subject_kind = _clean(finding.subject.kind)[:80]
-    incident.subject_namespace = _clean(finding.subject.namespace)[:253]
-    incident.subject_name = _clean(finding.subject.name)[:600]
-    incident.subject_uid = _clean(finding.subject.uid)[:120]
-    incident.title, incident.summary = _clean(finding.title), _clean(finding.summary)
+    incident.cause = storable_text(finding.cause, 80)
+    incident.subject_kind = storable_text(finding.subject.kind, 80)
+    incident.subject_namespace = storable_text(finding.subject.namespace, 253)
+    incident.subject_name = storable_text(finding.subject.name, 600)
+    incident.subject_uid = storable_text(finding.subject.uid, 120)
+    incident.title, incident.summary = storable_text(finding.title), storable_text(finding.summary)
     incident.gpus = finding.gpus
     incident.waste_gpus = incident.finding.get("waste_gpus")
     incident.last_seen = at
-
-
-def _clean(value: Any) -> Any:
-    """Without NUL characters, which PostgreSQL refuses in text and JSON."""
-    match value:
-        case str():
-            return value.replace("\x00", "\ufffd")
-        case dict():
-            return {_clean(key): _clean(item) for key, item in value.items()}
-        case list():
-            return [_clean(item) for item in value]
-    return value

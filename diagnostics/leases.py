@@ -4,9 +4,8 @@ A single conditional UPDATE takes it, on SQLite as on PostgreSQL. Hosts whose cl
 little early; no harm is done, because `confirm` lets only the holder of the latest lease write.
 """
 
+import logging
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 
 from django.db.models import Q
@@ -14,23 +13,39 @@ from django.utils import timezone
 
 from diagnostics.models import Cluster
 
+MARGIN = timedelta(seconds=60)
+"""A lease outlasts the longest poll: with less a slow poll loses it, with more a killed one blocks the next."""
+
+log = logging.getLogger(__name__)
+
 
 class LeaseLost(Exception):
     """Another poll took over; nothing of this one may be written."""
 
 
-@contextmanager
-def lease(slug: str, lasting: timedelta) -> Iterator[str | None]:
-    """The token of a lease on the cluster with this slug, or None while another poll has it.
+class Lease:
+    """Entered, it is the token of a lease on the cluster with this slug, or None while another poll has it.
 
-    It is given back at the end, and expires after `lasting` if that never comes.
+    It is given back at the end, and expires some time after the `longest` poll if that never comes. A LeaseLost
+    from within ends the block and goes no further.
     """
-    token = _taken(slug, lasting)
-    try:
-        yield token
-    finally:
-        if token is not None:
-            Cluster.objects.filter(lease_token=token).update(lease_token="", lease_expires_at=None)
+
+    def __init__(self, slug: str, longest: timedelta) -> None:
+        self.slug = slug
+        self.lasting = longest + MARGIN
+        self.token: str | None = None
+
+    def __enter__(self) -> str | None:
+        self.token = _taken(self.slug, self.lasting)
+        return self.token
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        if self.token is not None:
+            Cluster.objects.filter(lease_token=self.token).update(lease_token="", lease_expires_at=None)
+        if kind is not None and issubclass(kind, LeaseLost):
+            log.warning("%s: nothing kept, because another poll took over", self.slug)
+            return True
+        return False
 
 
 def confirm(token: str) -> Cluster:
@@ -39,7 +54,7 @@ def confirm(token: str) -> Cluster:
     Whoever wants the lease from now on waits for this transaction and finds what it wrote. A lease that has
     expired but that nobody took still counts.
     """
-    if not Cluster.objects.filter(lease_token=token).update(lease_token=token):
+    if not token or not Cluster.objects.filter(lease_token=token).update(lease_token=token):
         raise LeaseLost
     return Cluster.objects.get(lease_token=token)
 

@@ -1,0 +1,60 @@
+"""One poll of one cluster, from its APIs to what is kept: collect -> diagnose -> record -> publish."""
+
+import logging
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from diagnostics import archive, identity, observations
+from diagnostics.collect import Clock, take_snapshot
+from diagnostics.collect.declared import declared_target
+from diagnostics.incidents import record
+from diagnostics.leases import Lease, LeaseLost, confirm
+from diagnostics.models import Cluster, Observation
+from diagnostics.rules import diagnose
+
+log = logging.getLogger(__name__)
+
+
+def observe(slug: str, clock: Clock = timezone.now) -> Observation | None:
+    """Poll the cluster declared as `slug`; None while another poll of it runs, or when this one comes too late.
+
+    All is kept in one transaction, if the lease is still ours: a poll that dies before leaves nothing behind.
+    """
+    declared = settings.CLUSTERS[slug]
+    Cluster.objects.update_or_create(slug=slug, defaults={"name": declared.name})
+    with Lease(slug, timedelta(seconds=declared.poll_timeout_s)) as token:
+        if token is None:
+            log.info("%s: not polled, because the last poll still runs", slug)
+            return None
+        stages = observations.Stages()
+        try:
+            return _observe(slug, token, clock, stages)
+        except LeaseLost:
+            raise
+        except Exception as error:
+            with transaction.atomic():
+                return observations.publish_broken(confirm(token), clock(), error, stages)
+    return None
+
+
+def _observe(slug: str, token: str, clock: Clock, stages: observations.Stages) -> Observation | None:
+    cluster = Cluster.objects.get(slug=slug)
+    target = declared_target(slug, settings.CLUSTERS[slug])
+    with stages.timed("collect"):
+        take = take_snapshot(target, clock=clock, past=archive.past(cluster), limits=settings.LIMITS)
+    snapshot = identity.named(take.snapshot, cluster)
+    with stages.timed("diagnose"):
+        diagnosis = diagnose(snapshot, settings.LIMITS)
+    kept = archive.packed(snapshot)
+    with transaction.atomic():
+        with stages.timed("record"):
+            cluster = identity.settled(confirm(token), snapshot.cluster_id, settings.CLUSTERS)
+            recorded = record(cluster, snapshot, diagnosis)
+        if recorded.is_late:
+            log.warning("%s: nothing kept, because it is not newer than the last poll", slug)
+            return None
+        archive.publish(cluster, kept)
+        return observations.publish(cluster, snapshot, diagnosis, stages, take.seconds)
