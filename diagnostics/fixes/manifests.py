@@ -9,7 +9,7 @@ import yaml
 
 def to_yaml(document: Mapping[str, Any]) -> str:
     """YAML as people write it: keys in the given order, no aliases."""
-    return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=100)
+    return yaml.safe_dump(dict(document), sort_keys=False, width=100)
 
 
 def to_json(document: Mapping[str, Any]) -> str:
