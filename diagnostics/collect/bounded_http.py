@@ -2,7 +2,7 @@
 
 import errno
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit, urlunsplit
 
 import requests
@@ -74,29 +74,20 @@ def shown_url(url: str) -> str:
     return printable(urlunsplit((parts.scheme, netloc, parts.path, "", "")), 200)
 
 
-def get(
-    session: requests.Session,
-    url: str,
-    *,
-    params: Mapping[str, str] | None = None,
-    auth: AuthBase | tuple[str, str] | None = None,
-    timeout_s: float,
-    most_bytes: int,
-) -> Answer:
-    """One GET, no redirects, at most `most_bytes` after unpacking and about `timeout_s` in all.
+def bounded(ask: Callable[[], requests.Response], *, timeout_s: float, most_bytes: int) -> Answer:
+    """The answer to `ask`, at most `most_bytes` after unpacking and about `timeout_s` in all.
 
-    Raises Unreadable when there is no whole answer, or one that only sends us elsewhere; every other status
-    comes back (`refusal` words it). Credentials are sent to the address asked and to no other.
+    `ask` must make its request with `stream=True` and `allow_redirects=False`, so that credentials go to the
+    address asked and to no other. Raises Unreadable when there is no whole answer, or one that only sends us
+    elsewhere; every other status comes back, and `refusal` words it.
     """
     deadline = time.monotonic() + timeout_s
     try:
-        with session.get(
-            url, params=params, auth=auth, timeout=timeout_s, stream=True, allow_redirects=False
-        ) as response:
-            body = _body(response, deadline, timeout_s, most_bytes)
+        with ask() as response:
             if response.is_redirect:
                 target = shown_url(response.headers.get("Location", ""))
                 raise Unreadable(f"sends us elsewhere ({target}): a sign-in page, or https", is_final=True)
+            body = _body(response, deadline, timeout_s, most_bytes)
             return Answer(response.status_code, response.headers, body)
     except (requests.RequestException, HTTPError, OSError, ValueError) as error:
         raise worded(error, timeout_s) from None
@@ -112,7 +103,7 @@ def _body(response: requests.Response, deadline: float, timeout_s: float, most_b
         if size > most_bytes:
             raise Unreadable(f"answered with more than {most_bytes // 2**20} MiB: given up")
         if time.monotonic() > deadline:
-            raise Unreadable(f"did not finish its answer within {timeout_s:g} s", is_final=True)
+            raise Unreadable(f"did not finish its answer within {timeout_s:g} s")
     return b"".join(chunks)
 
 
@@ -132,16 +123,16 @@ def refusal(answer: Answer, why: str = "") -> Unreadable:
 def worded(error: Exception, timeout_s: float) -> Unreadable:
     """A failure to get an answer, in plain words; the library's own text is dropped: it holds addresses."""
     chain = _chain(error)
+    if isinstance(error, requests.exceptions.Timeout) or any("timed out" in str(e) for e in chain):
+        return Unreadable(f"did not answer within {timeout_s:g} s")
+    if isinstance(error, HTTPError | requests.exceptions.ChunkedEncodingError):
+        return Unreadable("broke off in the middle of its answer")
     if isinstance(error, requests.exceptions.SSLError):
         words = "has a certificate that is not trusted here: name its CA file"
-    elif isinstance(error, requests.exceptions.Timeout) or any("timed out" in str(e) for e in chain):
-        words = f"did not answer within {timeout_s:g} s"
     elif any(isinstance(e, NameResolutionError) for e in chain):
         words = "has a name that cannot be resolved"
     elif any(isinstance(e, OSError) and e.errno == errno.ECONNREFUSED for e in chain):
         words = "refuses the connection: nothing listens there"
-    elif isinstance(error, HTTPError | requests.exceptions.ChunkedEncodingError):
-        return Unreadable("broke off in the middle of its answer")
     elif isinstance(error, ValueError):
         words = "has an address that cannot be used"
     else:

@@ -18,7 +18,7 @@ from diagnostics.collect.dcgm_labels import (
     owner_of,
     pci_address,
 )
-from diagnostics.collect.dcgm_metrics import METRIC_BY_NAME, measured
+from diagnostics.collect.dcgm_metrics import METRIC_BY_FIELD, METRIC_BY_NAME, measured
 from diagnostics.collect.readings import DeviceReading
 from diagnostics.snapshot import Metrics, Skipped, Window
 from diagnostics.text import printable
@@ -99,6 +99,15 @@ class Board:
         """
         values = self._values.get(field) or [v for every in self._values.values() for v in every]
         return {v.owner for v in values}
+
+    @property
+    def source(self) -> tuple[str, str] | None:
+        """Name of one of its metrics, and the label that holds its UUID; None where it has neither."""
+        label = next((name for name in ("UUID", "uuid") if self._labels.get(name)), None)
+        for field, values in self._values.items():
+            if values and label is not None:
+                return METRIC_BY_FIELD[field].names[values[0].rank], label
+        return None
 
     def reading(self, window: Window | None = None) -> DeviceReading:
         labels = self._labels

@@ -11,15 +11,19 @@ _EXPORTER = "dcgm-exporter"
 _EXPORTER_NAMESPACES = frozenset({"gpu-operator", "nvidia-gpu-operator", "gke-managed-system"})
 _PCI = re.compile(r"(?:PCI:)?(?:([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?", re.IGNORECASE)
 
-IDENTITY_LABELS = (
-    "UUID", "uuid", "gpu", "pci_bus_id", "device", "modelName", "GPU_I_PROFILE", "GPU_I_ID",
-    "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION",
-    *_HOST_LABELS, "instance",
+DEVICE_LABELS = ("UUID", "uuid", "gpu", "device", "pci_bus_id", "GPU_I_ID", *_HOST_LABELS, "instance")
+"""What `device_key` reads."""
+OWNER_LABELS = (
     "exported_pod", "exported_namespace", "exported_container",
     "pod_name", "pod_namespace", "container_name",
     "pod", "namespace", "container",
 )  # fmt: skip
-"""Every label that this module reads: an aggregation that keeps these loses nothing."""
+"""What `owner_of` reads."""
+IDENTITY_LABELS = (
+    *DEVICE_LABELS, *OWNER_LABELS,
+    "modelName", "model_name", "GPU_I_PROFILE", "DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION",
+)  # fmt: skip
+"""Everything that a reading takes from labels: an aggregation that keeps these loses nothing."""
 
 
 class DeviceKey(NamedTuple):

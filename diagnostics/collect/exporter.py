@@ -11,7 +11,7 @@ import msgspec
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from diagnostics.collect.bounded_http import NoAuth, Unreadable, get, refusal, shown_url
+from diagnostics.collect.bounded_http import NoAuth, Unreadable, bounded, refusal, shown_url
 from diagnostics.collect.dcgm import Sample, Skips, devices_from
 from diagnostics.collect.dcgm_metrics import METRIC_BY_NAME
 from diagnostics.collect.readings import DeviceReading, Readings
@@ -113,7 +113,11 @@ def _read(session: requests.Session, node: str | None, url: str, now: datetime, 
         return _Read(url=url, failure="has no running pod behind it, or cannot be read")
     skips = Skips()
     try:
-        answer = get(session, url, auth=_auth(url), timeout_s=timeout_s, most_bytes=MOST_BYTES)
+        answer = bounded(
+            lambda: session.get(url, auth=_auth(url), timeout=timeout_s, stream=True, allow_redirects=False),
+            timeout_s=timeout_s,
+            most_bytes=MOST_BYTES,
+        )
         if answer.status != 200:
             raise refusal(answer)
         if answer.is_web_page:

@@ -1,0 +1,302 @@
+"""GPU metrics from Prometheus: what the devices do now and did over the window, in about a dozen questions."""
+
+import re
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from diagnostics.collect.bounded_http import Unreadable
+from diagnostics.collect.dcgm import Board, Sample, Skips, boards_from
+from diagnostics.collect.dcgm_labels import DeviceKey, device_key, owner_of
+from diagnostics.collect.dcgm_metrics import METRIC_BY_FIELD, measured
+from diagnostics.collect.prometheus_connection import Connection, Series, shown_name
+from diagnostics.collect.promql import MEASURE, Questions
+from diagnostics.collect.readings import Readings
+from diagnostics.collect.target import PrometheusTarget
+from diagnostics.collect.window_parts import (
+    Covered,
+    at_once,
+    in_succession,
+    window_from,
+    with_counts,
+    xids_of,
+)
+from diagnostics.snapshot import Source, SourceState, SourceStatus, Window, XidSeen
+from diagnostics.text import counted, listed, printable
+
+DEFAULT_SCRAPE = timedelta(seconds=15)
+"""Where it cannot be measured: the interval of both charts' ServiceMonitor. Too short a guess lowers the coverage,
+so that a window is rather not judged than judged on too little."""
+STALE_AFTER_SCRAPES = 3
+_LOOK_BACK = timedelta(minutes=10)
+_XID_STEPS = 60
+_PLAIN_NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
+
+Pieces = dict[str, dict[str | None, dict[str, Covered]]]
+"""Of one device: field -> holder -> scrape job -> statistics."""
+
+
+def read_prometheus(
+    target: PrometheusTarget,
+    span: timedelta,
+    now: datetime,
+    timeout_s: float,
+    *,
+    scrape: timedelta | None = None,
+    budget_s: float = 60.0,
+) -> Readings:
+    """All devices as of `now`, with their windows over the `span` before. Never raises: statuses say what failed.
+
+    `scrape`: the scrape interval where it is known; else it is measured. Each question waits for `timeout_s` at
+    most, all of them together for `budget_s`. Windows are of the present holder's time by the pod labels; Xids
+    are of the device, whoever held it.
+    """
+    started = time.monotonic()
+    instant = now.replace(microsecond=0)
+    skips = Skips()
+    poll = _Poll(Questions(target.extra_matchers, span), instant, span, skips)
+    try:
+        with Connection(target, instant, timeout_s, budget_s, skips) as connection:
+            poll.ask(connection, scrape)
+    except Unreadable as failure:
+        poll.failed(Source.METRICS, failure)
+    return poll.readings(shown_name(target), time.monotonic() - started)
+
+
+class _Poll:
+    """One poll as it goes: what came back, and what did not."""
+
+    def __init__(self, questions: Questions, now: datetime, span: timedelta, skips: Skips) -> None:
+        self._questions = questions
+        self._now = now
+        self._span = span
+        self._skips = skips
+        self._failures: dict[Source, list[Unreadable]] = defaultdict(list)
+        self._warnings: list[str] = []
+        self._boards: dict[DeviceKey, Board] = {}
+        self._interval: timedelta | None = None
+        self._pieces: dict[DeviceKey, Pieces] = {}
+        self._xids: dict[DeviceKey, tuple[XidSeen, ...]] = {}
+        self._down: tuple[str, ...] = ()
+        self._has_current = False
+
+    def failed(self, source: Source, failure: Unreadable) -> None:
+        self._failures[source].append(failure)
+
+    def ask(self, connection: Connection, scrape: timedelta | None) -> None:
+        self._boards = boards_from(self._current(connection), self._skips)
+        if self._boards:
+            self._interval = scrape or self._measured_interval(connection)
+            for query in self._questions.windows():
+                self._take_window(self._series(connection, query, Source.WINDOW))
+            self._xids = self._seen_xids(connection)
+        self._down = self._exporters_down(connection)
+        self._warnings = connection.warnings
+
+    def _series(self, connection: Connection, query: str, source: Source) -> list[Series]:
+        """An answer, or nothing and a note of the failure."""
+        try:
+            return connection.instant(query)
+        except Unreadable as failure:
+            self.failed(source, failure)
+            return []
+
+    def _current(self, connection: Connection) -> Iterator[Sample]:
+        times: dict[frozenset[tuple[str, str]], datetime] = {}
+        for series in self._series(connection, self._questions.times(), Source.METRICS):
+            if (seconds := _number(series)) is not None and 0 < seconds < 2**33:
+                times[frozenset(series.metric.items())] = datetime.fromtimestamp(seconds, UTC)
+        for query in self._questions.current():
+            for series in self._series(connection, query, Source.METRICS):
+                self._has_current = True
+                name = series.metric.pop("__name__", "")
+                at = times.get(frozenset(series.metric.items()))
+                value = _number(series)
+                yield Sample(name, series.metric, float("nan") if value is None else value, at)
+
+    def _measured_interval(self, connection: Connection) -> timedelta | None:
+        """Median distance of raw samples of a few devices; None where no series has two."""
+        named = [key for key in sorted(self._boards) if _PLAIN_NAME.fullmatch(key.device)]
+        chosen = named[:: max(1, len(named) // 3)][:3]
+        source = self._boards[chosen[0]].source if chosen else None
+        if source is None:
+            return None
+        query = self._questions.scrapes(*source, [key.device for key in chosen], _LOOK_BACK)
+        gaps = [
+            later[0] - earlier[0]
+            for series in self._series(connection, query, Source.WINDOW)
+            for earlier, later in pairwise(series.values)
+        ]
+        return timedelta(seconds=max(1.0, statistics.median(gaps))) if gaps else None
+
+    def _take_window(self, answer: list[Series]) -> None:
+        parts: dict[tuple[frozenset[tuple[str, str]], str], dict[str, float]] = defaultdict(dict)
+        for series in answer:
+            stat, _, field = series.metric.pop(MEASURE, "").partition(" ")
+            value = _number(series)
+            if field in METRIC_BY_FIELD and value is not None:
+                parts[frozenset(series.metric.items()), field][stat] = value
+        for (items, field), stats in parts.items():
+            labels = dict(items)
+            key = device_key(labels)
+            covered = self._covered(field, stats)
+            if key is None or covered is None:
+                continue
+            by_job = self._pieces.setdefault(key, {}).setdefault(field, {}).setdefault(owner_of(labels), {})
+            job = labels.get("job", "")
+            by_job[job] = in_succession(by_job[job], covered) if job in by_job else covered
+
+    def _covered(self, field: str, stats: Mapping[str, float]) -> Covered | None:
+        metric = METRIC_BY_FIELD[field]
+        try:
+            low, mean, high = (measured(metric, stats[stat]) for stat in ("min", "avg", "max"))
+            return Covered(low, mean, high, int(stats["count"])) if stats["count"] >= 1 else None
+        except KeyError:
+            return None
+        except ValueError as unusable:
+            self._skips.add(f"{unusable} (over the window)", field)
+            return None
+
+    def _seen_xids(self, connection: Connection) -> dict[DeviceKey, tuple[XidSeen, ...]]:
+        step = timedelta(seconds=max(1, round(self._span.total_seconds() / _XID_STEPS)))
+        start = self._now - self._span
+        step_s = round(step.total_seconds())
+        gauges: dict[DeviceKey, dict[datetime, int]] = defaultdict(dict)
+        counts: dict[DeviceKey, dict[int, dict[datetime, int]]] = defaultdict(lambda: defaultdict(dict))
+        try:
+            for series in connection.over(self._questions.xids(round(self._now.timestamp())), start, step_s):
+                _merge(gauges, series)
+            for series in connection.over(self._questions.xid_counts(), start, step_s):
+                code = series.metric.get("xid", "")
+                key = device_key(series.metric)
+                if key is not None and code.isascii() and code.isdigit():
+                    _merge_points(counts[key][int(code)], series)
+        except Unreadable as failure:
+            self.failed(Source.WINDOW, failure)
+        return {
+            key: with_counts(
+                xids_of(sorted(gauges.get(key, {}).items())),
+                {code: sorted(points.items()) for code, points in counts.get(key, {}).items()},
+                step,
+            )
+            for key in gauges.keys() | counts.keys()
+        }
+
+    def _exporters_down(self, connection: Connection) -> tuple[str, ...]:
+        answer = self._series(connection, self._questions.down(), Source.METRICS)
+        return tuple(sorted({printable(s.metric.get("instance", ""), 200) or "(unnamed)" for s in answer}))
+
+    def _window(self, key: DeviceKey, board: Board) -> Window | None:
+        if key not in self._pieces and key not in self._xids:
+            return None
+        stats: dict[str, Covered] = {}
+        for field, by_owner in self._pieces.get(key, {}).items():
+            for owner in board.owners(field) & by_owner.keys():
+                # Two jobs scrape the same exporter: the one that saw more of it counts.
+                piece = max(by_owner[owner].values(), key=lambda covered: covered.count)
+                stats[field] = at_once(stats[field], piece) if field in stats else piece
+        interval = self._interval or DEFAULT_SCRAPE
+        return window_from(stats, interval.total_seconds(), self._span, self._xids.get(key, ()))
+
+    def readings(self, who: str, seconds: float) -> Readings:
+        devices = tuple(
+            board.reading(self._window(key, board)) for key, board in sorted(self._boards.items())
+        )
+        times = [d.metrics.sampled_at for d in devices if d.metrics.sampled_at is not None]
+        windows = sum(d.window is not None for d in devices)
+        state, detail = self._metrics_state(who, times, len(devices))
+        window_state, window_detail = self._window_state(who, windows)
+        return Readings(
+            devices=devices,
+            statuses=(
+                SourceStatus(
+                    name=Source.METRICS,
+                    state=state,
+                    detail=detail,
+                    items=len(devices) or None,
+                    seconds=seconds,
+                    read_at=self._now,
+                    skipped=self._skips.listed(),
+                ),
+                SourceStatus(
+                    name=Source.WINDOW,
+                    state=window_state,
+                    detail=window_detail,
+                    items=windows or None,
+                    read_at=self._now,
+                ),
+            ),
+            exporters_down=self._down,
+            has_pod_labels=any(device.pods for device in devices) if devices else None,
+        )
+
+    def _metrics_state(self, who: str, times: list[datetime], devices: int) -> tuple[SourceState, str]:
+        failures = self._failures[Source.METRICS]
+        words = [f"{who} {_listed(failures)}"] if failures else []
+        if not devices:
+            if failures:
+                return failures[0].state, words[0]
+            if self._down:
+                return SourceState.FAILED, f"every exporter is down: {listed(self._down, 3)}"
+            return SourceState.ABSENT, f"{who} answers, but holds no series of dcgm-exporter"
+        if self._warnings:
+            words.append(f"{who} warns: {listed(self._warnings, 2)}")
+        if self._down:
+            words.append(f"{counted(len(self._down), 'exporter')} down: {listed(self._down, 3)}")
+        limit = STALE_AFTER_SCRAPES * (self._interval or DEFAULT_SCRAPE)
+        old = sum(self._now - at > limit for at in times)
+        if old and old == len(times):
+            age = (self._now - max(times)).total_seconds()
+            words.insert(0, f"the newest sample is {age:.0f} s old")
+            return SourceState.STALE, "; ".join(words)
+        if old:
+            words.append(f"{counted(old, 'device')} without a fresh sample")
+        return (SourceState.PARTIAL if words else SourceState.OK), "; ".join(words)
+
+    def _window_state(self, who: str, windows: int) -> tuple[SourceState, str]:
+        failures = self._failures[Source.WINDOW]
+        if not self._boards:
+            failures = self._failures[Source.METRICS]
+            state = failures[0].state if failures else SourceState.ABSENT
+            return state, f"{who} {_listed(failures)}" if failures else "no device to look back on"
+        if failures:
+            return (SourceState.PARTIAL if windows else failures[0].state), f"{who} {_listed(failures)}"
+        if not windows:
+            return SourceState.ABSENT, f"{who} holds no samples of the last {self._span}"
+        if self._warnings:
+            return SourceState.PARTIAL, f"{who} warns: {listed(self._warnings, 2)}"
+        return SourceState.OK, ""
+
+
+def _listed(failures: list[Unreadable]) -> str:
+    return listed(list(dict.fromkeys(failure.detail for failure in failures)), 2)
+
+
+def _number(series: Series) -> float | None:
+    """The value of an instant answer; None where there is none that reads as a number."""
+    return None if series.value is None else _parsed(series.value[1])
+
+
+def _parsed(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _merge(gauges: dict[DeviceKey, dict[datetime, int]], series: Series) -> None:
+    key = device_key(series.metric)
+    if key is not None:
+        _merge_points(gauges[key], series)
+
+
+def _merge_points(points: dict[datetime, int], series: Series) -> None:
+    """Put a series' points among those of its device, the larger value where two share a time."""
+    for seconds, text in series.values:
+        value = _parsed(text)
+        if value is not None and 0 <= value < 2**31:
+            at = datetime.fromtimestamp(seconds, UTC)
+            points[at] = max(points.get(at, 0), int(value))
