@@ -44,4 +44,4 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --start-interval=2s \
     CMD ["python", "-c", "import os, urllib.request as r; host = os.environ.get('GPUHEALTH_ALLOWED_HOSTS', '127.0.0.1').split(',')[0].strip().lstrip('.'); r.urlopen(r.Request('http://127.0.0.1:8000/healthz', headers={'Host': host}), timeout=4)"]
 
 # /dev/shm: gunicorn's sign of life must not wait for a slow disk, and the root file system may be read-only.
-CMD ["gunicorn", "gpuhealth.wsgi", "--bind=0.0.0.0:8000", "--workers=2", "--threads=4", "--worker-tmp-dir=/dev/shm", "--access-logfile=-"]
+CMD ["gunicorn", "gpuhealth.wsgi", "--bind=0.0.0.0:8000", "--workers=2", "--threads=4", "--worker-tmp-dir=/dev/shm", "--no-control-socket", "--access-logfile=-"]
