@@ -250,3 +250,23 @@ def test_every_variable_that_is_set_is_one_that_the_settings_read() -> None:
 
     assert names
     assert {name for name in names if name not in settings} == set()
+
+
+# The gate.
+
+
+def test_hooks_run_the_same_commands_as_the_gate() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    gate = (ROOT / ".ci" / "run").read_text()
+
+    checks = set(re.findall(r"(make --no-print-directory check-\w+)", gate))
+    assert {hook["entry"] for hook in hooks} == checks
+    assert checks
+
+
+def test_every_make_target_is_explained_to_contributors() -> None:
+    targets = re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+
+    assert {"install", "up", "test", "lint", "bench", "lock"} <= set(targets)
+    assert [target for target in targets if target != "help" and f"`make {target}`" not in contributing] == []
