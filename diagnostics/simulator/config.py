@@ -1,0 +1,61 @@
+"""What a simulated cluster is made of."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+FEWEST_NODES = 12
+
+
+@dataclass(frozen=True)
+class WorldConfig:
+    """The input of the world besides the time. `WorldConfig()` is a wholly healthy cluster of 96 GPUs."""
+
+    nodes: int = FEWEST_NODES
+    gpus_per_node: int = 8
+    racks: int = 3
+    pods: int | None = None
+    """Healthy training pods are added until the cluster has this many pods; None adds none."""
+    seed: int = 7
+    faults: tuple[str, ...] = ()
+    """Slugs of `faults.CATALOGUE` and of `faults.TWINS`."""
+    epoch: datetime | None = None
+    """Faults began before it, by their own age; everything in the world is dated from it. None: the moment
+    that is asked for, so that every fault has just its age. A cluster that lives on needs it set."""
+    sm_active: bool = True
+    """The exporter also has SM_ACTIVE, which its default list lacks."""
+    power_limit: bool = True
+    """The exporter also has the enforced power limit, which its default list lacks."""
+    hostname_label: str = "Hostname"
+    """`hostname` from dcgm-exporter 4.6.0 on."""
+    event_ttl: timedelta = timedelta(hours=1)
+
+    def __post_init__(self) -> None:
+        if self.nodes < FEWEST_NODES:
+            raise ValueError(f"the world needs {FEWEST_NODES} nodes at least, not {self.nodes}")
+        if not 8 <= self.gpus_per_node <= 16:
+            raise ValueError(f"a node has 8 to 16 GPUs, not {self.gpus_per_node}")
+        if self.racks < 1:
+            raise ValueError("the nodes stand in one rack at least")
+
+
+DEMO = WorldConfig(
+    faults=(
+        "scattered-job",
+        "partial-gang",
+        "pending-no-capacity",
+        "pending-untolerated-taint",
+        "plugin-crash-loop",
+        "oom-killed",
+        "cuda-oom-fragmentation",
+        "cuda-oom-shortage",
+        "idle-loaded",
+        "idle-empty",
+        "xid-95",
+        "stuck-terminating",
+        # Look-alikes, so that the demo also shows what is left alone.
+        "warm-standby",
+        "application-xid",
+        "standing-xid",
+        "liveness-killed",
+    )
+)

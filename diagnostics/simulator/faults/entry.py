@@ -1,0 +1,35 @@
+"""One entry of the catalogue."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from diagnostics.simulator.world import World
+
+Apply = Callable[[World], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    slug: str
+    rule: str
+    """Slug of the rule that is to find it."""
+    twin: str
+    """Slug of its healthy twin in `TWINS`."""
+    kind: str
+    """With namespace and name: the subject of the finding in a cluster with this fault alone. A GPU's name is
+    `node/pci address in lower case`. Where several faults share a cluster `World.expected` has the subjects."""
+    name: str
+    cause: str
+    """In words."""
+    apply: Apply
+    namespace: str = ""
+    also: tuple[str, ...] = ()
+    """Rules that rightly find its consequences besides."""
+
+
+@dataclass(frozen=True)
+class Twin:
+    slug: str
+    decisive: str
+    """The one fact in which it differs from its fault."""
+    apply: Apply

@@ -1,0 +1,131 @@
+"""Every fault can be seen in the world, begins when it is due, and differs from its healthy twin."""
+
+from datetime import timedelta
+
+import pytest
+
+from diagnostics.simulator.exporter import page
+from diagnostics.simulator.faults import CATALOGUE, TWINS
+from diagnostics.simulator.manifests.pods import pod_object
+from diagnostics.simulator.scheduling import refusals, usage_of
+from diagnostics.simulator.world import World
+from tests.simulator.simulated import NOW, world
+
+RULES = {
+    "scattered-job",
+    "partial-gang",
+    "pending-gpu-pod",
+    "fewer-gpus-than-fitted",
+    "operator-component-failing",
+    "oom-killed",
+    "cuda-out-of-memory",
+    "idle-gpu",
+    "fatal-xid",
+    "stuck-holder",
+}
+
+
+def _look(built: World) -> object:
+    """All that can be seen of it from outside, save the event list, which follows from the pods."""
+    pods = {p.uid: pod_object(p) for p in built.pods}
+    return pods, [(n.allocatable(), n.capacity(), page(built, n)) for n in built.nodes.values()]
+
+
+def test_every_rule_has_a_fault_and_every_fault_a_twin() -> None:
+    assert {f.rule for f in CATALOGUE.values()} == RULES
+    assert {f.twin for f in CATALOGUE.values()} <= set(TWINS)
+    assert not set(CATALOGUE) & set(TWINS)
+
+
+@pytest.mark.parametrize("slug", CATALOGUE)
+def test_a_fault_shows_and_differs_from_its_twin(slug: str) -> None:
+    sick = _look(world(slug))
+    assert sick != _look(world())
+    assert sick != _look(world(CATALOGUE[slug].twin))
+
+
+@pytest.mark.parametrize("slug", CATALOGUE)
+def test_a_fault_leaves_its_subject_to_be_found(slug: str) -> None:
+    fault, built = CATALOGUE[slug], world(slug)
+    assert (fault.rule, fault.kind, fault.namespace, fault.name) in [
+        (e.rule, e.kind, e.namespace, e.name) for e in built.expected
+    ]
+    named = {(w.kind, w.namespace, w.name) for w in built.workloads} | {("Node", "", n) for n in built.nodes}
+    named |= {
+        ("GPU", "", f"{d.node}/{d.pci_bus_id.lower()}") for n in built.nodes.values() for d in n.devices
+    }
+    assert (fault.kind, fault.namespace, fault.name) in named
+
+
+@pytest.mark.parametrize("slug", TWINS)
+def test_a_twin_leaves_nothing_to_be_found(slug: str) -> None:
+    assert not world(slug).expected
+
+
+@pytest.mark.parametrize("slug", [*CATALOGUE, *TWINS])
+def test_a_pod_that_waits_for_a_node_fits_on_none(slug: str) -> None:
+    for later in (timedelta(0), timedelta(minutes=3), timedelta(hours=5)):
+        built = world(slug, now=NOW + later, epoch=NOW)
+        usage = usage_of(built.pods)
+        for pod in built.pods:
+            has_claim = any("persistentVolumeClaim" in v for v in pod.workload.template.volumes)
+            if pod.state.unscheduled != "Unschedulable" or has_claim:
+                continue
+            assert all(refusals(n, usage.get(n.name, {}), pod.workload)[0] for n in built.nodes.values())
+
+
+def test_the_twin_of_a_full_pool_never_waits_long() -> None:
+    for minutes in range(120):
+        built = world("short-wait", now=NOW + timedelta(minutes=minutes), epoch=NOW)
+        waiting = [p for p in built.pods if p.state.unscheduled]
+        assert all(built.now - p.created < timedelta(minutes=4) for p in waiting)
+
+
+def test_the_twin_of_a_partial_gang_is_complete_soon() -> None:
+    for minutes in range(120):
+        built = world("starting-gang", now=NOW + timedelta(minutes=minutes), epoch=NOW)
+        assert all(built.now - p.created < timedelta(minutes=3) for p in built.pods if p.state.unscheduled)
+
+
+def test_the_partial_gang_runs_five_of_eight() -> None:
+    gang = [p for p in world("partial-gang").pods if p.workload.name == "vit-huge"]
+    assert sorted(p.state.phase for p in gang) == ["Pending"] * 3 + ["Running"] * 5
+
+
+def test_the_scattered_job_crosses_racks_and_its_twin_does_not() -> None:
+    for slug, hosts, racks in (("scattered-job", 4, 2), ("packed-job", 1, 1)):
+        built = world(slug)
+        nodes = {p.node for p in built.pods if p.workload.name == "gpt-ddp"}
+        assert len(nodes) == hosts
+        assert len({built.nodes[n].rack for n in nodes}) == racks
+
+
+def test_fragmented_gpus_would_suffice_together() -> None:
+    built = world("pending-fragmented")
+    free = [len(n.free) for n in built.nodes.values() if n.pool == "serve"]
+    assert sum(free) >= 4 > max(free)
+
+
+def test_a_crash_loop_is_waiting_at_the_epoch_and_has_restarted_often() -> None:
+    for slug in CATALOGUE:
+        for pod in world(slug).pods:
+            if pod.state.is_looping:
+                assert pod.state.waiting == "CrashLoopBackOff" or pod.state.init_waiting == "CrashLoopBackOff"
+                assert pod.state.restarts >= 5
+
+
+def test_a_fault_is_not_there_before_it_began() -> None:
+    for slug in ("plugin-crash-loop", "driver-pull-failing", "xid-95", "stuck-unknown", "unhealthy-gpu"):
+        built = world(slug, now=NOW - timedelta(hours=1), epoch=NOW)
+        assert all(n.allocatable() == n.capacity() for n in built.nodes.values())
+        assert not any(n.xids or n.lost_since or n.driver_gone_since for n in built.nodes.values())
+
+
+def test_uncorrectable_errors_come_again_and_again() -> None:
+    codes = [
+        next(
+            iter(world("xid-95", now=NOW + timedelta(minutes=m), epoch=NOW).nodes["gpu-12"].xids.values()), 0
+        )
+        for m in (-20, -5, 6, 21)
+    ]
+    assert codes == [0, 95, 48, 95]
