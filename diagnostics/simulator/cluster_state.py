@@ -54,7 +54,8 @@ class ClusterState:
                 found = [Item(f"{p.namespace}/{p.name}", encoded_pod(p)) for p in world.pods]
                 return sorted(found, key=lambda i: i.key)
             case "nodes":
-                objects = [nodes.node_object(world, n) for n in world.nodes.values()]
+                found = [Item(n.name, nodes.encoded_node(world, n)) for n in world.nodes.values()]
+                return sorted(found, key=lambda i: i.key)
             case "namespaces":
                 objects = network.namespaces(world)
             case "services":

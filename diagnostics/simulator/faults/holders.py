@@ -76,26 +76,25 @@ def _within_grace(world: World) -> None:
     world.place(pod, world.pick_node(1), 0, state)
 
 
-def _lost_node(world: World) -> None:
-    """The kubelet of a node falls silent; its pods are marked Unknown and keep their GPUs."""
+def _lost_node(world: World, *, is_evicted: bool) -> None:
+    """The kubelet of a node falls silent. Its pods keep their GPUs: an old control plane marks them Unknown, a
+    newer one deletes them after 5 minutes, and the kubelet that should confirm it says nothing."""
     node = world.take_spare_node(keep=2)
     since = world.before(AGE)
-    template = triton(2, pool="")
-    servers = world.add("Deployment", "recsys/ranker", template, age=30 * HOUR, activity="inference")
+    path = "recsys/reranker" if is_evicted else "recsys/ranker"
+    servers = world.add("Deployment", path, triton(2, pool=""), age=30 * HOUR, activity="inference")
     state = running(servers.created + seconds(4))
     if world.now >= since:
         node.lost_since = since
-        text = f"Node {node.name} which was running pod {servers.pod_name(0)} is unresponsive"
-        state = replace(
-            state,
-            phase="Unknown",
-            is_ready=False,
-            reason="NodeLost",
-            message=text,
-            changed=since + seconds(50),
-        )
+        state = replace(state, is_ready=False, changed=since + seconds(50))
+        evicted = since + 6 * MINUTE
+        if not is_evicted:
+            text = f"Node {node.name} which was running pod {servers.pod_name(0)} is unresponsive"
+            state = replace(state, phase="Unknown", reason="NodeLost", message=text)
+        elif world.now >= evicted:
+            state = terminating(state, evicted, 30)
     world.place(servers, node.name, 0, state)
-    world.expect(RULE, servers, "phase Unknown on a node that is not ready")
+    world.expect(RULE, servers, "its node is silent: it can neither work nor go")
 
 
 def _ended(world: World) -> None:
@@ -116,7 +115,8 @@ def _fault(slug: str, twin: str, path: str, kind: str, cause: str) -> Fault:
         "stuck-crash-loop": partial(_crash_loop, once=False),
         "stuck-pull": partial(_pull, exists=False),
         "stuck-terminating": _terminating,
-        "stuck-unknown": _lost_node,
+        "stuck-unknown": partial(_lost_node, is_evicted=False),
+        "stuck-unreachable": partial(_lost_node, is_evicted=True),
     }
     return Fault(slug, RULE, twin, kind, name, cause, applies[slug], namespace=namespace)
 
@@ -126,6 +126,7 @@ FAULTS = (
     _fault("stuck-pull", "pulled-image", "research/adapter-train", "Deployment", "image pull"),
     _fault("stuck-terminating", "within-grace", "data-science/notebook-kim", "Pod", "terminating"),
     _fault("stuck-unknown", "ended-pods", "recsys/ranker", "Deployment", "node lost"),
+    _fault("stuck-unreachable", "ended-pods", "recsys/reranker", "Deployment", "node lost, evicted"),
 )
 TWINS = (
     Twin("restarted-once", "one restart two hours ago", partial(_crash_loop, once=True)),

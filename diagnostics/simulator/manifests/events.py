@@ -71,6 +71,12 @@ def _of_pod(pod: SimPod, now: datetime) -> Iterator[Event]:
         text = f"Back-off restarting failed container {name} in pod {pod.name}_{pod.namespace}({pod.uid})"
         count = max(1, state.restarts * 20)
         yield _event(pod, "BackOff", text, "kubelet", start, max(since, start), count, "Warning")
+    if state.last_exit and (state.last_exit.code, state.last_exit.reason) == (137, "Error"):
+        end = state.last_exit.finished - seconds(31)
+        failed = f'Liveness probe failed: Get "http://{pod.address}:8000/health": context deadline exceeded'
+        yield _event(pod, "Unhealthy", failed, "kubelet", start, end, state.restarts * 6, "Warning")
+        killed = f"Container {app['name']} failed liveness probe, will be restarted"
+        yield _event(pod, "Killing", killed, "kubelet", start, end, state.restarts)
     if state.deleted and state.deleted <= now:
         yield _event(pod, "Killing", f"Stopping container {app['name']}", "kubelet", state.deleted)
 

@@ -3,6 +3,8 @@
 from datetime import datetime
 from functools import lru_cache
 
+import msgspec
+
 from diagnostics.simulator.devices import CPU_CORES, DRIVER, MEMORY_GIB, MEMORY_MIB, MODEL, SimNode
 from diagnostics.simulator.identity import hex_of, uuid_of
 from diagnostics.simulator.manifests import metadata as meta
@@ -15,6 +17,23 @@ from diagnostics.simulator.world import World
 HEARTBEAT_S = 300
 _CPU_FLAGS = ("ADX", "AESNI", "AMXBF16", "AMXINT8", "AMXTILE", "AVX", "AVX2", "AVX512F", "AVX512VNNI", "FMA3")
 _PRODUCT = MODEL.replace(" ", "-")
+
+
+_ENCODED: dict[tuple[object, ...], bytes] = {}
+
+
+def encoded_node(world: World, node: SimNode) -> bytes:
+    """The same bytes as long as nothing of it changes."""
+    key = (
+        *(world.config.seed, node.name, node.rack, node.pool, node.taints, node.created, node.lost_since),
+        *(node.driver_gone_since, _heartbeat(world, node), *node.labels.items()),
+        *(*node.allocatable().items(), *node.capacity().items()),
+    )
+    if key not in _ENCODED:
+        if len(_ENCODED) > 20_000:
+            _ENCODED.clear()
+        _ENCODED[key] = msgspec.json.encode(node_object(world, node))
+    return _ENCODED[key]
 
 
 def node_object(world: World, node: SimNode) -> Json:
