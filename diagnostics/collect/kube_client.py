@@ -17,6 +17,8 @@ from diagnostics.collect.kubeconfig import api_client
 from diagnostics.collect.refusal import Refused, failed, refusal, retry_after_s
 from diagnostics.collect.target import Target
 
+__all__ = ["Answer", "KubeConnection", "Refused", "connect"]
+
 _CHUNK_BYTES = 256 * 1024
 _REFUSAL_BYTES = 64 * 1024
 _TRIES = 4

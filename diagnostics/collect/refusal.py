@@ -62,18 +62,20 @@ def _status_object(body: bytes) -> _Status | None:
 def refusal(status: int, body: bytes, path: str) -> Refused:
     """What an answer other than 200 means, in the API's own words where it gives a Status object."""
     said = _status_object(body)
-    if said is not None and said.message:
-        words = said.message
-    else:
-        words = printable(body[:2000].decode("utf-8", "replace"), 200)
+    words = said.message if said is not None else ""
     if status == 401:
-        words = f"the API server does not accept these credentials ({words or 'Unauthorized'})"
+        detail = f"the API server does not accept these credentials ({words or 'Unauthorized'})"
+    elif status == 403 and words:
+        detail = words
     elif 300 <= status < 400:
-        words = "the address leads elsewhere (a proxy or a sign-in page?)"
+        detail = f"HTTP {status} for {path}: the address leads elsewhere (a proxy or a sign-in page?)"
+    else:
+        words = words or printable(body[:2000].decode("utf-8", "replace"), 200)
+        detail = f"HTTP {status} for {path}: {words}" if words else f"HTTP {status} for {path}"
     token = said.metadata.continue_token if said is not None and said.metadata is not None else ""
     return Refused(
         _STATE_BY_STATUS.get(status, SourceState.FAILED),
-        f"HTTP {status} for {path}: {words}" if words else f"HTTP {status} for {path}",
+        detail,
         status=status,
         continue_token=token,
     )

@@ -1,0 +1,198 @@
+"""One pass over the Kubernetes API: every source with its objects, its status and what it cost."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from diagnostics.collect.discovery import Discovery, discover, path_of
+from diagnostics.collect.kube_client import KubeConnection
+from diagnostics.collect.listing import Listing, read_list
+from diagnostics.collect.readings import ClusterObjects
+from diagnostics.collect.refusal import Refused
+from diagnostics.collect.target import Target
+from diagnostics.collect.wire.events import EventConverter, EventWire
+from diagnostics.collect.wire.listing import ItemReader
+from diagnostics.collect.wire.nodes import (
+    NamespaceConverter,
+    NamespaceWire,
+    NodeConverter,
+    NodeWire,
+    ServiceConverter,
+    ServiceWire,
+)
+from diagnostics.collect.wire.pods import PodConverter, PodWire
+from diagnostics.collect.wire.workloads import WorkloadConverter, WorkloadWire
+from diagnostics.snapshot import Namespace, ServedApi, Skipped, Source, SourceState, SourceStatus, Workload
+from diagnostics.text import listed
+
+KUBERNETES_SOURCES = (
+    Source.NODES, Source.PODS, Source.EVENTS, Source.NAMESPACES, Source.SERVICES, Source.WORKLOADS,
+)  # fmt: skip
+_WORKLOADS = ("deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs")
+_SYSTEM_NAMESPACE = "kube-system"
+
+
+def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
+    """Nodes, pods, events, namespaces, services and workloads with a status each. Raises nothing of its own.
+
+    Lists run one after the other: pods and events before workloads, which change least.
+    """
+    pass_ = _Pass(connection, target, discover(connection))
+    nodes = pass_.one(Source.NODES, "nodes", lambda _: ItemReader(NodeWire, NodeConverter()))
+    pods = pass_.one(Source.PODS, "pods", lambda _: ItemReader(PodWire, PodConverter()))
+    events = pass_.one(Source.EVENTS, "events", lambda _: ItemReader(EventWire, EventConverter()))
+    namespaces = pass_.one(
+        Source.NAMESPACES, "namespaces", lambda _: ItemReader(NamespaceWire, NamespaceConverter())
+    )
+    services = pass_.one(Source.SERVICES, "services", lambda _: ItemReader(ServiceWire, ServiceConverter()))
+    workloads = pass_.workloads()
+    return ClusterObjects(
+        cluster_id=_cluster_id(connection, namespaces),
+        server_version=pass_.discovery.server_version,
+        server_time=connection.server_time,
+        apis=tuple(pass_.apis),
+        statuses=tuple(pass_.statuses),
+        nodes=tuple(nodes),
+        pods=tuple(pods),
+        workloads=tuple(workloads),
+        events=tuple(events),
+        namespaces=tuple(namespaces),
+        services=tuple(services),
+    )
+
+
+def unread_cluster(refused: Refused) -> ClusterObjects:
+    """What a cluster gives that could not even be connected to: every source with the same refusal."""
+    return ClusterObjects(
+        statuses=tuple(
+            SourceStatus(name=source, state=refused.state, detail=refused.detail)
+            for source in KUBERNETES_SOURCES
+        )
+    )
+
+
+class _Pass:
+    """The running account of one pass."""
+
+    def __init__(self, connection: KubeConnection, target: Target, discovery: Discovery) -> None:
+        self._connection = connection
+        self._target = target
+        self.discovery = discovery
+        self.statuses: list[SourceStatus] = []
+        self.apis: list[ServedApi] = []
+
+    def one[T](self, source: Source, resource: str, reader: Callable[[ServedApi], ItemReader[T]]) -> list[T]:
+        """Read a source that is one list, and note its status."""
+        started, read_at = time.monotonic(), self._connection.clock()
+        listing = self._listing(resource, reader, keeps_broken=source is Source.EVENTS)
+        self.statuses.append(
+            SourceStatus(
+                name=source,
+                state=listing.state,
+                detail=listing.detail,
+                items=len(listing.items) if listing.state.is_usable else None,
+                seconds=time.monotonic() - started,
+                read_at=read_at,
+                skipped=listing.skipped,
+            )
+        )
+        return listing.items
+
+    def workloads(self) -> list[Workload]:
+        """Read the controllers' lists into one source: partial where some of them are missing."""
+        started, read_at = time.monotonic(), self._connection.clock()
+        listings = {
+            resource: self._listing(
+                resource,
+                lambda api: ItemReader(WorkloadWire, WorkloadConverter(api.kind, api.api_version)),
+                keeps_broken=False,
+            )
+            for resource in _WORKLOADS
+        }
+        found = [item for listing in listings.values() for item in listing.items]
+        state, detail = _joint(listings)
+        self.statuses.append(
+            SourceStatus(
+                name=Source.WORKLOADS,
+                state=state,
+                detail=detail,
+                items=len(found) if state.is_usable else None,
+                seconds=time.monotonic() - started,
+                read_at=read_at,
+                skipped=_merged(skip for listing in listings.values() for skip in listing.skipped),
+            )
+        )
+        return found
+
+    def _listing[T](
+        self, resource: str, reader: Callable[[ServedApi], ItemReader[T]], *, keeps_broken: bool
+    ) -> Listing[T]:
+        """The list in the first served version that this user may read."""
+        candidates = self.discovery.served[resource]
+        listing: Listing[T] = Listing(
+            [], SourceState.ABSENT, f"this cluster serves no {resource} that can be read"
+        )
+        for api in candidates:
+            listing = read_list(
+                self._connection,
+                path_of(api),
+                reader(api),
+                page_size=self._target.page_size,
+                keeps_broken=keeps_broken,
+            )
+            if listing.state.is_usable:
+                self.apis.append(api)
+                break
+            if listing.state is SourceState.FAILED:
+                break
+        why = self.discovery.guessed.get(resource)
+        if why and listing.state.is_usable:
+            note = f"read in its usual version, since the list of APIs could not be read ({why})"
+            return msgspec.structs.replace(listing, detail="; ".join(filter(None, (listing.detail, note))))
+        return listing
+
+
+def _joint(listings: dict[str, Listing[Any]]) -> tuple[SourceState, str]:
+    """State and detail of a source that is several lists."""
+    states = {listing.state for listing in listings.values()}
+    unread = {name: listing for name, listing in listings.items() if not listing.state.is_usable}
+    details = list(dict.fromkeys(listing.detail for listing in listings.values() if listing.detail))
+    if len(unread) == len(listings):
+        state = states.pop() if len(states) == 1 else SourceState.FAILED
+        return state, "; ".join(details[:3])
+    if unread:
+        return SourceState.PARTIAL, f"without {listed(list(unread), len(unread))}: {'; '.join(details[:3])}"
+    return (SourceState.OK if states == {SourceState.OK} else SourceState.PARTIAL), "; ".join(details[:3])
+
+
+def _merged(skips: Iterable[Skipped]) -> tuple[Skipped, ...]:
+    """Skips of several lists, one for each reason."""
+    merged: dict[str, Skipped] = {}
+    for skip in skips:
+        before = merged.get(skip.reason, Skipped(skip.reason, 0, skip.example))
+        merged[skip.reason] = Skipped(skip.reason, before.count + skip.count, before.example)
+    return tuple(merged.values())
+
+
+class _Identified(msgspec.Struct):
+    uid: str = ""
+
+
+class _SystemNamespace(msgspec.Struct):
+    metadata: _Identified
+
+
+def _cluster_id(connection: KubeConnection, namespaces: list[Namespace]) -> str:
+    """UID of kube-system, from the list or, where that is refused, from the object; empty when neither may be read."""
+    for namespace in namespaces:
+        if namespace.name == _SYSTEM_NAMESPACE:
+            return namespace.uid
+    if namespaces:
+        return ""
+    try:
+        body = connection.get(f"/api/v1/namespaces/{_SYSTEM_NAMESPACE}").body
+        return msgspec.json.decode(body, type=_SystemNamespace).metadata.uid
+    except (Refused, msgspec.MsgspecError):
+        return ""

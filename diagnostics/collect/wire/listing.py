@@ -1,0 +1,136 @@
+"""One page of a list, decoded straight from its bytes; a malformed item is skipped and counted, not the page."""
+
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from diagnostics.collect.refusal import failed
+from diagnostics.snapshot import Skipped
+from diagnostics.text import printable
+
+
+class _ListMeta(msgspec.Struct, rename={"continue_token": "continue"}):
+    continue_token: str | None = None
+
+
+class _List(msgspec.Struct):
+    """Any Kubernetes list; `items` stays as bytes until its reader decodes it."""
+
+    items: msgspec.Raw
+    metadata: _ListMeta | None = None
+
+
+class Page(msgspec.Struct):
+    """The bytes of one page, with where the list goes on (empty: it ends here)."""
+
+    items: msgspec.Raw
+    continue_token: str
+
+
+_list_decoder = msgspec.json.Decoder(_List)
+_raws_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+_NULL = b"null"
+
+
+def opened(body: bytes, path: str) -> Page:
+    """The page in an answer. Raises `Refused` (failed) when the answer is no list."""
+    try:
+        found = _list_decoder.decode(body)
+    except msgspec.ValidationError:
+        raise failed(f"the answer to {path} is not a list") from None
+    except msgspec.DecodeError as error:
+        raise failed(f"the answer to {path} is not valid JSON: {error}") from None
+    return Page(found.items, (found.metadata and found.metadata.continue_token) or "")
+
+
+class Skips:
+    """Counts the items that could not be read, by reason, with one name each."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
+
+    def add(self, reason: str, example: str) -> None:
+        self._counts[reason] += 1
+        self._examples.setdefault(reason, example)
+
+    @property
+    def total(self) -> int:
+        return self._counts.total()
+
+    def found(self) -> tuple[Skipped, ...]:
+        """The most frequent reason first."""
+        return tuple(
+            Skipped(reason, count, self._examples[reason]) for reason, count in self._counts.most_common()
+        )
+
+
+class ItemReader[T]:
+    """Turns the items of one kind of list into snapshot objects: `wire` is decoded, `convert` does the rest.
+
+    `convert` may raise ValueError, TypeError, KeyError or AttributeError for an object that makes no sense.
+    """
+
+    def __init__(self, wire: type[Any], convert: Callable[[Any], T]) -> None:
+        self._convert = convert
+        self._items = msgspec.json.Decoder(list[wire])  # type: ignore[valid-type]
+        self._item = msgspec.json.Decoder(wire)
+
+    def read(self, page: Page, path: str, skips: Skips) -> list[T]:
+        """All items that can be read. Raises `Refused` (failed) when `items` is no list of objects at all."""
+        if page.items == _NULL:
+            return []
+        convert = self._convert
+        with _collector_paused():
+            try:
+                return [convert(item) for item in self._items.decode(page.items)]
+            except (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError):
+                return self._one_by_one(page, path, skips)
+
+    def _one_by_one(self, page: Page, path: str, skips: Skips) -> list[T]:
+        try:
+            raws = _raws_decoder.decode(page.items)
+        except msgspec.MsgspecError:
+            raise failed(f"the answer to {path} is not a list") from None
+        kept: list[T] = []
+        for raw in raws:
+            try:
+                kept.append(self._convert(self._item.decode(raw)))
+            except (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError) as error:
+                skips.add(_reason(error), _name(raw))
+        return kept
+
+
+def _reason(error: Exception) -> str:
+    """msgspec's own words name the field; other exceptions may quote data, so only their kind is told."""
+    if isinstance(error, msgspec.ValidationError):
+        return printable(str(error), 200)
+    if isinstance(error, msgspec.MsgspecError):
+        return "not valid JSON text"
+    return f"makes no sense ({type(error).__name__})"
+
+
+def _name(raw: msgspec.Raw) -> str:
+    """`namespace/name` of a malformed object as far as it has one."""
+    try:
+        metadata = msgspec.json.decode(raw)["metadata"]
+        parts = [metadata.get("namespace"), metadata.get("name")]
+    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+        return ""
+    return printable("/".join(part for part in parts if isinstance(part, str)), 200)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Hundreds of thousands of small objects are made and none is garbage: looking for it takes half of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
