@@ -178,7 +178,7 @@ def history(config: WorldConfig, start: datetime, end: datetime, step: timedelta
         moment += step
     for metric, lines in series.items():
         yield f"# TYPE {metric.name} unknown\n"
-        yield "\n".join(sorted(lines)) + "\n"
+        yield "\n".join(lines) + "\n"
     yield "# EOF\n"
 
 

@@ -2,7 +2,10 @@
 
 import http.client
 import json
+import shutil
+import subprocess
 from datetime import timedelta
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
@@ -151,3 +154,18 @@ def test_a_history_has_the_samples_before_and_after_a_fault() -> None:
 def test_a_history_needs_an_epoch() -> None:
     with pytest.raises(ValueError, match="epoch"):
         list(history(WorldConfig(), NOW, NOW, timedelta(seconds=30)))
+
+
+@pytest.mark.service
+def test_promtool_takes_the_history(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is missing: install prometheus")
+    file = tmp_path / "history.om"
+    config = WorldConfig(faults=("xid-95",), epoch=NOW)
+    with file.open("w") as out:
+        out.writelines(history(config, NOW - timedelta(minutes=3), NOW, timedelta(seconds=30)))
+    command = [promtool, "tsdb", "create-blocks-from", "openmetrics", str(file), str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "error" not in (done.stdout + done.stderr).lower()
