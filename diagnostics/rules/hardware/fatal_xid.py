@@ -1,0 +1,251 @@
+"""A GPU reported an Xid error that it cannot recover from by itself.
+
+## Meaning
+The driver logged an Xid whose class needs a reset of the GPU, a reboot of the node, or a repair: a fatal memory,
+link, bus or firmware error. Which one stands in NVIDIA's catalogue.
+
+## Impact
+Processes on the GPU end or hang, and a collective job stops on all of its nodes. New pods that land on the GPU fail
+until it is reset.
+
+## Evidence
+Changes of the Xid metric within the window, and Xids that earlier polls saw to happen, no older than `xid_recent`.
+
+## Not reported
+Xids of the application (13, 31, 43, 45, 68, 69 and their like): the GPU goes on. Contained memory errors (94) and row
+remaps that wait for a reset (63). 43 and 45 within 60 s of another Xid: its consequences, listed beside it. A gauge
+that merely stands: the metric keeps the last code until the exporter restarts, so nothing says when it happened.
+
+## References
+https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
+https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import msgspec
+
+from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject, Unjudged
+from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
+from diagnostics.limits import Limits
+from diagnostics.quantities import percent, rfc3339, span
+from diagnostics.rules.base import rule
+from diagnostics.snapshot import Gpu, Snapshot, Source, XidSeen
+from diagnostics.text import listed, printable
+from diagnostics.xid import Xid, XidAction, XidClass, lookup
+
+NEAR = timedelta(seconds=60)
+"""43 and 45 this close to another Xid of the same GPU are its consequences (NVIDIA's catalogue: follow the other)."""
+PLUGIN_APP = "nvidia-device-plugin-daemonset"
+
+
+@rule(
+    code="GPU101",
+    slug="fatal-xid",
+    severity=Severity.CRITICAL,
+    needs={Source.METRICS, Source.WINDOW},
+    uses={Source.PODS},
+    hold=1,
+)
+def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
+    """One hit per physical GPU; MIG instances of one GPU are one."""
+    cards: dict[str, list[Gpu]] = {}
+    for gpu in snapshot.gpus:
+        if gpu.is_named:
+            cards.setdefault(card_slot(gpu), []).append(gpu)
+    for slot, gpus in cards.items():
+        subject = Subject(kind="GPU", name=slot, uid=gpus[0].uuid or "")
+        recent = limits.of(subject).values.xid_recent
+        seen = _seen(snapshot, slot, gpus)
+        dated = [(at, x) for x in seen if (at := x.last_at) and snapshot.taken_at - at <= recent]
+        fatal = [(at, x, row) for at, x in dated if (row := lookup(x.code)) and _is_fatal(row, x, gpus)]
+        if fatal:
+            yield _hit(snapshot, subject, gpus, fatal, dated)
+        elif not seen and not any(
+            g.window is not None and g.metrics and g.metrics.xid is not None for g in gpus
+        ):
+            yield Unjudged(subject, "its Xid metric is not collected over the window")
+
+
+def card_slot(gpu: Gpu) -> str:
+    """The physical GPU's slot: without the MIG instance."""
+    return gpu.slot.partition("/mig-")[0]
+
+
+def _seen(snapshot: Snapshot, slot: str, gpus: list[Gpu]) -> list[XidSeen]:
+    """Each code once, with the newest time at which it was seen to happen."""
+    newest: dict[int, XidSeen] = {}
+    slots = {slot, *(g.slot for g in gpus)}
+    told = [x for g in gpus if g.window for x in g.window.xids]
+    told += [x for s in sorted(slots) for x in snapshot.past.xids.get(s, ())]
+    for xid in told:
+        known = newest.get(xid.code)
+        if known is None or _when(xid) > _when(known):
+            newest[xid.code] = xid
+    return list(newest.values())
+
+
+def _when(xid: XidSeen) -> float:
+    return xid.last_at.timestamp() if xid.last_at else float("-inf")
+
+
+def _is_fatal(row: Xid, xid: XidSeen, gpus: list[Gpu]) -> bool:
+    """154 only points at the recovery action, which the GPU may report itself: 1 reset, 2 reboot, 4 drain and reset."""
+    if row.code == 154 and not xid.message:
+        return any(g.metrics and g.metrics.recovery_action in (1, 2, 4) for g in gpus)
+    return row.is_fatal_with(xid.message)
+
+
+Fatal = tuple[datetime, XidSeen, Xid]
+
+
+def _hit(
+    snapshot: Snapshot,
+    subject: Subject,
+    gpus: list[Gpu],
+    fatal: list[Fatal],
+    dated: list[tuple[datetime, XidSeen]],
+) -> Hit:
+    gpu = gpus[0]
+    at, _, row = max(fatal, key=lambda f: (f[2].action is XidAction.REBOOT, f[2].code != 154, f[0]))
+    name = f"GPU {gpu.index}" if gpu.index is not None else f"GPU {gpu.pci or gpu.uuid}"
+    holders = tuple(sorted({h for g in gpus for h in g.holders}))
+    coverage = max((g.window.coverage_ratio for g in gpus if g.window), default=None)
+    is_sure = coverage is None or coverage >= 0.5
+    return Hit(
+        subject=subject,
+        cause=row.slug,
+        title=f"{name} on {gpu.node}: Xid {row.code}, {row.meaning}",
+        summary=f"The driver reported Xid {row.code} ({row.meaning}) {span(snapshot.age(at))} ago. The GPU does not "
+        f"recover from it by itself: {_needed(row, gpus)}.",
+        evidence=tuple(_evidence(snapshot, gpus, fatal, dated, coverage)),
+        fix=_fix(snapshot, gpu, row, _action(row, gpus)),
+        confidence=Confidence.HIGH if is_sure and row.kind is not XidClass.LINK else Confidence.MEDIUM,
+        gpus=1,
+        nodes=(gpu.node,),
+        pods=holders,
+    )
+
+
+def _action(row: Xid, gpus: list[Gpu]) -> XidAction:
+    """The GPU's own recovery action overrides the catalogue's (NVML: 1 reset, 2 reboot, 4 drain and reset)."""
+    own = {g.metrics.recovery_action for g in gpus if g.metrics}
+    if 2 in own:
+        return XidAction.REBOOT
+    if own & {1, 4}:
+        return XidAction.RESET_GPU
+    return XidAction.RESET_GPU if row.code == 154 else row.action
+
+
+def _needed(row: Xid, gpus: list[Gpu]) -> str:
+    action = _action(row, gpus)
+    if action is XidAction.SUPPORT:
+        return "it has to be taken out of service and shown to the vendor"
+    if action is XidAction.CHECK_MECHANICALS:
+        return "its seating and power cables have to be checked"
+    return f"the catalogue's immediate action is to {action}"
+
+
+def _evidence(
+    snapshot: Snapshot,
+    gpus: list[Gpu],
+    fatal: list[Fatal],
+    dated: list[tuple[datetime, XidSeen]],
+    coverage: float | None,
+) -> Iterator[Evidence]:
+    gpu = gpus[0]
+    codes = {x.code for _, x, _ in fatal}
+    where = f"changes of the Xid metric of {card_slot(gpu)}"
+    for at, xid, row in sorted(fatal, key=lambda f: f[0], reverse=True):
+        times = f", {xid.count} times" if xid.count and xid.count > 1 else ""
+        yield Evidence(
+            f"Xid {xid.code}", f"{row.meaning}; last seen {span(snapshot.age(at))} ago ({rfc3339(at)}){times}",
+            source=where,
+        )  # fmt: skip
+        if xid.message:
+            yield Evidence("kernel's words", printable(xid.message, 300), source=where)
+    for at, xid in dated:
+        if xid.code in codes:
+            continue
+        other = lookup(xid.code)
+        near = any(abs(at - moment) <= NEAR for moment, _, _ in fatal)
+        what = "consequence of the above" if xid.code in (43, 45) and near else "beside it"
+        meaning = other.meaning if other else "not in the catalogue"
+        yield Evidence(f"Xid {xid.code}", f"{meaning}; {what}, {span(snapshot.age(at))} ago", source=where)
+    precision = "as precise as the samples are dense"
+    if coverage is not None and gpu.window is not None:
+        precision += f"; {percent(coverage)} of the last {span(gpu.window.span)} was sampled"
+    yield Evidence("how the time is known", precision, source="window and earlier polls")
+    if gpu.uuid:
+        yield Evidence(
+            "board", printable(f"{gpu.uuid} {gpu.model or ''}".strip(), 120), source="metric labels"
+        )
+    holders = sorted({h for g in gpus for h in g.holders})
+    yield Evidence("held by", listed(holders) if holders else "nobody", source=gpu.holder_source or "holders")
+
+
+def _fix(snapshot: Snapshot, gpu: Gpu, row: Xid, action: XidAction) -> Fix:
+    node = gpu.node
+    repair = steps.reset_gpu(gpu) if action is XidAction.RESET_GPU else _repair(node, action)
+    return Fix(
+        summary=f"Take {node} out of service and {action}",
+        steps=(
+            steps.see_pods_on_node(node),
+            steps.read_kernel_log(node),
+            steps.cordon(node),
+            steps.drain(node),
+            repair,
+            _plugin(snapshot, node),
+            _verify(node),
+            msgspec.structs.replace(steps.uncordon(node), kind=StepKind.VERIFY),
+            steps.verify_finding_gone(
+                f"No new Xid {row.code} on this GPU; the finding ends `xid_recent` after the last."
+            ),
+            steps.escalate(
+                "the hardware vendor",
+                why=f"Xid {row.code} again after a reset and a reboot points to the board, its slot or its power.",
+                expect="A field diagnostic (`dcgmi diag -r 3` on the drained node) and, if it fails, a replacement.",
+            ),
+        ),
+    )
+
+
+def _repair(node: str, action: XidAction) -> Step:
+    title = {
+        XidAction.REBOOT: f"Reboot node {node}, by power cycle if it does not come back whole",
+        XidAction.CHECK_MECHANICALS: f"Power node {node} off and check the GPU's seating and power cables",
+    }.get(action, f"Keep node {node} drained and run the vendor's field diagnostic")
+    return Step(
+        kind=StepKind.FIX,
+        title=title,
+        why="The state that the error left is not cleared by restarting pods. Everything that still runs on the node "
+        "is lost; use the machine's own management.",
+        risk=Risk.DESTRUCTIVE,
+        expect="All GPUs of the node are listed again.",
+    )
+
+
+def _plugin(snapshot: Snapshot, node: str) -> Step:
+    """The device plugin never takes an unhealthy GPU back by itself; only after the repair."""
+    plugins = [p for p in snapshot.pods_by_node.get(node, ()) if p.labels.get("app") == PLUGIN_APP]
+    namespace = plugins[0].namespace if plugins else steps.OPERATOR_NAMESPACE
+    restart = steps.restart_pod_on_node(
+        PLUGIN_APP,
+        node,
+        namespace,
+        why="After the repair: the device plugin keeps a GPU that it marked unhealthy out until it starts anew. Before "
+        "it, this would hand out a broken GPU. Running pods keep their GPUs.",
+    )
+    return msgspec.structs.replace(restart, kind=StepKind.VERIFY)
+
+
+def _verify(node: str) -> Step:
+    return Step(
+        kind=StepKind.VERIFY,
+        title=f"Compare capacity and allocatable of node {node}",
+        why="The repaired GPU has to be offered again before pods come back.",
+        risk=Risk.READ_ONLY,
+        command=kubectl.describe("node", node),
+        expect="Allocatable equals capacity for the GPU resource.",
+    )

@@ -1,0 +1,120 @@
+"""Which GPU containers fail or failed, how and when, and what else explains a SIGKILL: shared by the
+family."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import msgspec
+
+from diagnostics.limits import Limits
+from diagnostics.quantities import span
+from diagnostics.snapshot import Container, Event, Pod, Snapshot, Terminated
+
+_GONE_FOR = {"Evicted", "NodeLost", "NodeShutdown", "Terminated", "Preempting", "UnexpectedAdmissionError"}
+"""Reasons in a pod's status that name another cause than its own containers."""
+
+_PROBE_FAILED = tuple(
+    f"{probe} probe {how}" for probe in ("Liveness", "Startup") for how in ("failed", "errored")
+)
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A container of a GPU pod that ended badly, or that runs without becoming ready."""
+
+    pod: Pod
+    container: Container
+    ended: Terminated | None
+    """How it ended; None while it runs without being ready."""
+    age: timedelta | None
+    """Since it ended; None when unknown."""
+    runs_again: bool
+    """It runs and is ready now."""
+
+    @property
+    def ended_ago(self) -> str:
+        return "at an unknown time" if self.age is None else f"{span(self.age)} ago"
+
+    @property
+    def is_previous(self) -> bool:
+        """The failed run came before a restart, so that its log is the previous one."""
+        return self.ended is not None and self.container.state == "running"
+
+
+def failures(snapshot: Snapshot, limits: Limits) -> Iterator[Failure]:
+    """Failing containers of GPU pods, those that ended longer than `oom_killed_recent` ago and recovered left
+    out.
+
+    A failed attempt of an owner whose later pod succeeded is over and left out too.
+    """
+    for pod in snapshot.pods:
+        if not pod.gpus or pod.phase == "Succeeded" or _was_made_good(snapshot, pod):
+            continue
+        for container in pod.containers:
+            if (found := _failure(snapshot, limits, pod, container)) is not None:
+                yield found
+
+
+def _failure(snapshot: Snapshot, limits: Limits, pod: Pod, container: Container) -> Failure | None:
+    ended = container.terminated or container.last_terminated
+    runs_again = container.state == "running" and container.is_ready
+    if ended is not None and is_bad(ended):
+        age = snapshot.age(ended.finished_at)
+        recent = limits.of(pod).values.oom_killed_recent
+        if age is not None and age > recent and (runs_again or pod.is_finished):
+            return None
+        return Failure(pod, container, ended, age, runs_again)
+    if container.state == "running" and not container.is_ready and not container.is_init:
+        return Failure(pod, container, None, None, runs_again=False)
+    return None
+
+
+def is_bad(ended: Terminated) -> bool:
+    """Ended with an error; an init container can be OOMKilled with exit code 0."""
+    return ended.reason == "OOMKilled" or ended.exit_code not in (0, None) or bool(ended.signal)
+
+
+def _was_made_good(snapshot: Snapshot, pod: Pod) -> bool:
+    if pod.root is None or pod.created_at is None or pod.phase != "Failed":
+        return False
+    return any(
+        other.phase == "Succeeded" and other.created_at is not None and other.created_at >= pod.created_at
+        for other in snapshot.pods_by_root[pod.root]
+    )
+
+
+def other_killer(snapshot: Snapshot, pod: Pod, container: Container) -> str:
+    """What else ended a pod's processes, in words; empty when nothing says so.
+
+    Order of evidence: eviction, disruption, deletion, liveness probe (`SIGKILL` alone names none of them).
+    """
+    if pod.reason in _GONE_FOR:
+        return f"the pod's status says {pod.reason}"
+    disrupted = pod.condition("DisruptionTarget")
+    if disrupted is not None and disrupted.status == "True":
+        return f"it was disrupted: {disrupted.reason}"
+    if pod.deletion_at is not None:
+        return "the pod is being deleted"
+    if any(e.reason == "Killing" for e in probe_events(snapshot, pod, container)):
+        return "its liveness probe failed"
+    return ""
+
+
+def probe_events(snapshot: Snapshot, pod: Pod, container: Container) -> list[Event]:
+    """Unhealthy and Killing events of a container's liveness or startup probe, oldest first.
+
+    The kubelet's Unhealthy events name no container; in a pod with one application container they are its
+    own.
+    """
+    alone = sum(not c.is_init for c in pod.containers) == 1
+    found = []
+    for event in snapshot.events_by_object.get(("Pod", pod.namespace, pod.name), ()):
+        if event.uid and pod.uid and event.uid != pod.uid:
+            continue
+        killed = event.reason == "Killing" and (
+            f"Container {container.name} failed liveness probe" in event.message
+            or f"Container {container.name} failed startup probe" in event.message
+        )
+        failed = event.reason == "Unhealthy" and event.message.startswith(_PROBE_FAILED)
+        if killed or (failed and alone):
+            found.append(event)
+    return found

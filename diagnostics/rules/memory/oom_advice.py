@@ -1,0 +1,245 @@
+"""What to do about each cause of a CUDA out-of-memory error: titles, plain words and guided fixes."""
+
+from collections.abc import Callable
+
+from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
+from diagnostics.rules.memory import changes
+from diagnostics.rules.memory import oom_numbers as oom
+from diagnostics.rules.memory.failing import Failure
+from diagnostics.rules.memory.oom_numbers import Verdict
+
+TITLES = {
+    oom.SHORTAGE: "the model needs more memory than the GPU has",
+    oom.FRAGMENTED: "the allocator's cache is fragmented",
+    oom.OTHER_PROCESS: "another process holds GPU memory",
+    oom.ORPHANS: "leftover processes hold the GPU's memory",
+    oom.SINGLE_REQUEST: "one request is as large as the GPU",
+    oom.CAPPED: "the process is capped below the GPU's memory",
+    oom.OUTSIDE: "memory outside PyTorch's allocator",
+    oom.MIG_TOO_SMALL: "the MIG instance is smaller than the need",
+    oom.VGPU_LIMIT: "the pod's share of GPU memory is used up",
+    oom.KV_CACHE: "the KV cache does not fit",
+    oom.BUDGET_TOO_HIGH: "the memory budget is larger than what is free",
+    oom.UNKNOWN: "the log does not say why",
+}
+
+MEANINGS = {
+    oom.SHORTAGE: "The model, its activations or its cache do not fit this GPU; settings of the allocator do not "
+    "change that, although the message always suggests them.",
+    oom.FRAGMENTED: "Enough memory is reserved, but in pieces too small for the request; the model itself fits.",
+    oom.OTHER_PROCESS: "This process could not have the whole GPU; its own use may be as intended.",
+    oom.ORPHANS: "Processes that nobody needs any more still live and hold the memory; a dead process would have given "
+    "it back.",
+    oom.SINGLE_REQUEST: "No GPU of this size can serve it, however empty: batch, sequence length or a wrong dtype.",
+    oom.CAPPED: "The GPU may have room; the program set a limit for itself.",
+    oom.OUTSIDE: "Communication buffers, library workspaces or CUDA graphs take what the framework counts on.",
+    oom.MIG_TOO_SMALL: "The pod owns a part of the card; the rest of the card is not available to it.",
+    oom.VGPU_LIMIT: "The limit is the pod's share, not the card: neither the driver nor the GPU is broken.",
+    oom.KV_CACHE: "The weights fit, but the memory left for the KV cache is too small for one full request.",
+    oom.BUDGET_TOO_HIGH: "The server plans with more of the GPU than a context and the driver leave free.",
+    oom.UNKNOWN: "GPU memory ran out, but the message carries no numbers that tell the causes apart.",
+}
+
+
+def fix_for(verdict: Verdict, failure: Failure) -> Fix:
+    """Diagnose read-only, then the cause's own fix, then verify and escalate."""
+    pod, container = failure.pod, failure.container
+    read = steps.read_log(
+        pod, container.name, previous=failure.is_previous,
+        expect="The out-of-memory message of the evidence, and the first error before it.",
+    )  # fmt: skip
+    own = _OWN.get(verdict.cause, _unknown)(verdict, failure)
+    summary = own[-1].title if own[-1].kind is StepKind.FIX else own[0].title
+    return Fix(
+        summary=summary,
+        steps=(
+            read,
+            *own,
+            steps.verify_finding_gone(
+                f"Container {container.name} runs for a whole load cycle without the message."
+            ),
+            steps.escalate(
+                "the owner of the workload",
+                why="Batch size, sequence length and precision are the application's choice.",
+                expect="A change of the job, or the request for a larger GPU.",
+            ),
+        ),
+    )
+
+
+def _edit(title: str, why: str, expect: str) -> Step:
+    """A change that only the owner of the program can make."""
+    return Step(kind=StepKind.FIX, title=title, why=why, risk=Risk.DISRUPTIVE, expect=expect)
+
+
+def _holders(failure: Failure) -> Step:
+    return steps.see_pods_on_node(failure.pod.node) if failure.pod.node else steps.describe_pod(failure.pod)
+
+
+def _shortage(verdict: Verdict, failure: Failure) -> list[Step]:
+    return [
+        _edit(
+            "Make the job smaller, or spread it over more or larger GPUs",
+            "Smaller batch or sequence, activation checkpointing, 16-bit or quantised weights; for one model over "
+            "several GPUs tensor parallelism, or sharded training (ZeRO stage 3, FSDP). The freed amount has to exceed "
+            "what was missing, not only the last request.",
+            "The highest allocated memory stays below the GPU's total.",
+        )
+    ]
+
+
+def _fragmented(verdict: Verdict, failure: Failure) -> list[Step]:
+    # torch before 2.9 knows only the old name, later versions still honour it (reference: PyTorch allocator
+    # settings).
+    return [
+        changes.set_environment(
+            failure.pod,
+            failure.container,
+            {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+            title="Let the allocator grow its segments",
+            why="Expandable segments (PyTorch 2.1 or newer on Linux) avoid the pieces; the setting is read once, at "
+            "start. If the program must avoid it (some CUDA graph pools), allocate the largest buffer first and keep "
+            "shapes constant, or set max_split_size_mb.",
+            expect="Reserved but unallocated memory stays small at the same load.",
+        )
+    ]
+
+
+def _other_process(verdict: Verdict, failure: Failure) -> list[Step]:
+    return [
+        _holders(failure),
+        _edit(
+            "Give each process its share of the GPU, or a GPU of its own",
+            "Time-slicing and MPS do not divide memory: two servers on one GPU need budgets that add up to less than "
+            "one (gpu_memory_utilization, per-process fractions). On a GPU that is not shared, a second process of the "
+            "same pod or a process outside Kubernetes holds it.",
+            "At start nearly all of this process' share is free.",
+        ),
+    ]
+
+
+def _orphans(verdict: Verdict, failure: Failure) -> list[Step]:
+    pod = failure.pod
+    return [
+        _holders(failure),
+        Step(
+            kind=StepKind.FIX,
+            title=f"Restart pod {pod.name}, which ends the processes left in it",
+            why="The driver gives memory back when a process ends; emptying caches from outside frees nothing. Every "
+            "request or step in flight in this pod is lost. Then have the server end its children when it unloads a "
+            "model.",
+            risk=Risk.DISRUPTIVE,
+            command=kubectl.delete_pod(pod.name, pod.namespace),
+            expect="GPU memory in use falls to what the new pod loads. If it stays, a process outside the pod holds "
+            "it.",
+        ),
+    ]
+
+
+def _single(verdict: Verdict, failure: Failure) -> list[Step]:
+    return [
+        _edit(
+            "Make the request itself smaller",
+            "Look for the tensor that the traceback allocates: batch times sequence times vocabulary, an attention "
+            "matrix without flash attention, or float32 where 16 bits were meant.",
+            "The largest single allocation is well below the GPU's memory.",
+        )
+    ]
+
+
+def _capped(verdict: Verdict, failure: Failure) -> list[Step]:
+    return [
+        _edit(
+            "Raise the memory fraction that the program sets for itself",
+            "set_per_process_memory_fraction or its like limits the process; only raise it where no other process "
+            "relies on the rest of the GPU.",
+            "The cap in the message is gone or above the need.",
+        )
+    ]
+
+
+def _outside(verdict: Verdict, failure: Failure) -> list[Step]:
+    return [
+        _edit(
+            "Leave more room for libraries",
+            "Lower the framework's fraction (gpu_memory_utilization, XLA_PYTHON_CLIENT_MEM_FRACTION), or the buffers "
+            "of NCCL, cuBLAS workspaces and CUDA graphs.",
+            "Process memory minus allocated and reserved memory shrinks, or the rest fits.",
+        )
+    ]
+
+
+def _mig(verdict: Verdict, failure: Failure) -> list[Step]:
+    return [
+        *([steps.describe_node(failure.pod.node)] if failure.pod.node else []),
+        _edit(
+            "Ask for a larger MIG profile, or make the job fit the present one",
+            "Replace the `nvidia.com/mig-…` resource by a larger profile that the node offers, or build the engine "
+            "with a smaller largest batch. Changing a node's MIG layout needs its GPU drained first.",
+            "The container sees an instance larger than the request in the message.",
+        ),
+    ]
+
+
+def _vgpu(verdict: Verdict, failure: Failure) -> list[Step]:
+    limits = failure.container.limits
+    share = next((name for name in limits if name.endswith("/gpumem")), "nvidia.com/gpumem")
+    return [
+        _edit(
+            f"Raise {share} of the pod, or make the job smaller",
+            "The share is enforced inside the container and counts contexts too. A whole card does not help a pod that "
+            "may use a part of it.",
+            "The wanted amount in the message is below the new share.",
+        )
+    ]
+
+
+def _kv_cache(verdict: Verdict, failure: Failure) -> list[Step]:
+    possible = verdict.signal.numbers.get("possible_tokens") if verdict.signal else None
+    length = f"--max-model-len {possible:.0f}" if possible else "a smaller --max-model-len"
+    return [
+        _edit(
+            f"Start the server with {length}, or give it more memory for the cache",
+            "Shorter requests need less KV cache. Otherwise: a higher gpu_memory_utilization where nothing else uses "
+            "the GPU, an 8-bit KV cache, quantised weights, or tensor parallelism over more GPUs.",
+            "The server starts and reports its number of cache blocks.",
+        )
+    ]
+
+
+def _budget(verdict: Verdict, failure: Failure) -> list[Step]:
+    return [
+        _edit(
+            "Lower gpu_memory_utilization to what is free at start",
+            "The value is a share of the GPU's TOTAL memory; driver and context take some of it before the server "
+            "starts.",
+            "The server starts.",
+        )
+    ]
+
+
+def _unknown(verdict: Verdict, failure: Failure) -> list[Step]:
+    return [
+        _holders(failure),
+        _edit(
+            "Make the next failure tell its numbers",
+            "Tell a shortage from another process first: GPU memory in use before the pod starts, and the framework's "
+            "own memory report when it fails.",
+            "The next message, or the metrics, name the amount used by this process and by others.",
+        ),
+    ]
+
+
+_OWN: dict[str, Callable[[Verdict, Failure], list[Step]]] = {
+    oom.SHORTAGE: _shortage,
+    oom.FRAGMENTED: _fragmented,
+    oom.OTHER_PROCESS: _other_process,
+    oom.ORPHANS: _orphans,
+    oom.SINGLE_REQUEST: _single,
+    oom.CAPPED: _capped,
+    oom.OUTSIDE: _outside,
+    oom.MIG_TOO_SMALL: _mig,
+    oom.VGPU_LIMIT: _vgpu,
+    oom.KV_CACHE: _kv_cache,
+    oom.BUDGET_TOO_HIGH: _budget,
+}

@@ -1,0 +1,249 @@
+"""From all signals of one container and what is known of its GPU to one cause: pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from diagnostics.findings import Confidence
+from diagnostics.limits import Thresholds
+from diagnostics.quantities import gib, percent
+from diagnostics.rules.memory import oom_numbers as oom
+from diagnostics.rules.memory.gpu_seen import Device
+from diagnostics.rules.memory.oom_numbers import Verdict
+from diagnostics.snapshot import LogSignal
+from diagnostics.text import listed
+
+OUT_OF_MEMORY = frozenset(
+    {
+        "torch-cuda-oom", "cuda-oom", "cuda-runtime-oom", "cublas-oom", "cudnn-oom", "nccl-oom",
+        "tensorflow-oom", "tensorflow-allocator-oom", "jax-oom", "tensorrt-oom", "tensorrt-runtime-oom",
+        "ggml-cuda-oom", "vgpu-limit", "vllm-free-memory", "vllm-no-cache-blocks", "vllm-kv-too-small",
+        "vllm-seq-len-too-large", "sglang-no-memory", "triton-load-oom",
+    }
+)  # fmt: skip
+"""Signals that say GPU memory ran out, or would. Preempted requests and a full pool are not among them."""
+
+_VAGUE = {"cublas-oom", "cudnn-oom"}
+"""Usually exhausted memory, but these codes have other causes too."""
+
+MIG_NOMINAL_RATIO = 0.9
+"""A total below this share of the card's nominal memory is not the whole card (driver reserve is a few
+percent)."""
+
+
+def cause_of(signals: Sequence[LogSignal], device: Device, limits: Thresholds) -> Verdict | None:
+    """The best-founded cause among a container's signals; None when none of them is about GPU memory.
+
+    Those that name their cause come first, then those with numbers, then listings, then bare messages; of
+    equals the newest.
+    """
+    by_name: dict[str, LogSignal] = {s.signal: s for s in signals if s.signal in OUT_OF_MEMORY}
+    if not by_name:
+        return None
+    named = _vgpu(by_name) or _mig_too_small(by_name, device) or _server(by_name, limits)
+    if named is not None:
+        return named
+    listing = _listing(signals, device, next(reversed(by_name.values())))
+    if (torch := by_name.get("torch-cuda-oom")) is not None:
+        found = _placed(oom.verdict(oom.oom_numbers(torch, limits), limits, torch), device)
+        if found.cause == oom.OTHER_PROCESS:
+            return _piled_up(found, listing, device)
+        if found.cause != oom.UNKNOWN:
+            return found
+    return (
+        listing
+        or _segments(signals, by_name, limits)
+        or _too_large(by_name, device, limits)
+        or _bare(by_name, device)
+    )
+
+
+def _vgpu(by_name: dict[str, LogSignal]) -> Verdict | None:
+    if (signal := by_name.get("vgpu-limit")) is None:
+        return None
+    wanted, limit = signal.numbers.get("wanted_bytes"), signal.numbers.get("limit_bytes")
+    return Verdict(
+        cause=oom.VGPU_LIMIT,
+        confidence=Confidence.HIGH,
+        because=f"{gib(wanted)} were wanted, {gib(limit)} is this pod's share of the GPU.",
+        signal=signal,
+    )
+
+
+def _mig_too_small(by_name: dict[str, LogSignal], device: Device) -> Verdict | None:
+    if device.mig_profile is None or device.mig_bytes is None:
+        return None
+    for signal in reversed(by_name.values()):
+        wanted = signal.numbers.get("requested_bytes")
+        if wanted is not None and wanted > device.mig_bytes:
+            return Verdict(
+                cause=oom.MIG_TOO_SMALL,
+                confidence=Confidence.HIGH,
+                because=f"{gib(wanted)} were asked for on a MIG instance {device.mig_profile} of "
+                f"{gib(device.mig_bytes)}; the rest of the card belongs to others.",
+                signal=signal,
+            )
+    return None
+
+
+def _placed(found: Verdict, device: Device) -> Verdict:
+    """A shortage on a part of a card is the part's size, not the card's."""
+    if found.cause not in (oom.SHORTAGE, oom.SINGLE_REQUEST):
+        return found
+    total = found.numbers.total if found.numbers else None
+    if device.mig_profile is not None:
+        part = f"on a MIG instance {device.mig_profile}, a part of the card"
+        cause = oom.MIG_TOO_SMALL
+    elif total is not None and device.nominal_bytes and total < MIG_NOMINAL_RATIO * device.nominal_bytes:
+        part = f"the process sees {gib(total)} of a card with {gib(device.nominal_bytes)}"
+        cause = oom.VGPU_LIMIT
+    else:
+        return found
+    return msgspec.structs.replace(
+        found, cause=cause, confidence=Confidence.MEDIUM, because=f"{found.because[:-1]}: {part}."
+    )
+
+
+def _server(by_name: dict[str, LogSignal], limits: Thresholds) -> Verdict | None:
+    """What model servers say at start, in their own numbers."""
+    if (signal := by_name.get("vllm-free-memory")) is not None:
+        free, total = signal.numbers.get("free_bytes"), signal.numbers.get("total_bytes")
+        wanted, ratio = signal.numbers.get("wanted_bytes"), signal.numbers.get("utilization_ratio")
+        if free is None or total is None:
+            return None
+        floor = max(limits.oom_other_process_min_bytes, limits.oom_other_process_min_ratio * total)
+        is_others = total - free >= floor
+        return Verdict(
+            cause=oom.OTHER_PROCESS if is_others else oom.BUDGET_TOO_HIGH,
+            confidence=Confidence.HIGH,
+            because=f"Before the server loaded anything, {gib(total - free)} of {gib(total)} were taken; it "
+            f"plans "
+            f"with {gib(wanted)} (gpu_memory_utilization {percent(ratio)}).",
+            signal=signal,
+        )
+    for name in ("vllm-kv-too-small", "vllm-seq-len-too-large", "vllm-no-cache-blocks", "sglang-no-memory"):
+        if (signal := by_name.get(name)) is not None:
+            return Verdict(
+                cause=oom.KV_CACHE, confidence=Confidence.HIGH, because=_kv_sentence(signal), signal=signal
+            )
+    return None
+
+
+def _kv_sentence(signal: LogSignal) -> str:
+    needed, available = signal.numbers.get("needed_bytes"), signal.numbers.get("available_bytes")
+    wanted, possible = signal.numbers.get("wanted_tokens"), signal.numbers.get("possible_tokens")
+    if needed is not None and available is not None:
+        longest = f"; at most {possible:,.0f} tokens fit" if possible is not None else ""
+        return (
+            f"One request of full length needs {gib(needed)} of KV cache, {gib(available)} are left{longest}."
+        )
+    if wanted is not None and possible is not None:
+        return f"The KV cache holds {possible:,.0f} tokens, one request may have {wanted:,.0f}."
+    return "After the weights nothing of the server's memory budget is left for the KV cache."
+
+
+def _listing(signals: Sequence[LogSignal], device: Device, message: LogSignal) -> Verdict | None:
+    """Processes that a listing in the log shows on the GPU."""
+    shown = [s for s in signals if s.signal == "gpu-processes"]
+    if not shown:
+        return None
+    numbers = shown[-1].numbers
+    used, count = numbers.get("used_bytes"), int(numbers.get("processes_count", 0))
+    total = numbers.get("total_bytes") or device.total_bytes or device.nominal_bytes
+    if used is None or count == 0 or (total is not None and used < 0.5 * total):
+        return None
+    whole = f" of {gib(total)}" if total is not None else ""
+    because = f"{count} processes hold {gib(used)}{whole} of the GPU, as the log's own listing says"
+    is_orphans = count > 1 and not device.is_shared
+    return Verdict(
+        cause=oom.ORPHANS if is_orphans else oom.OTHER_PROCESS,
+        confidence=Confidence.MEDIUM if total is not None else Confidence.LOW,
+        because=f"{because}, and no other pod shares it." if is_orphans else f"{because}.",
+        signal=message,
+    )
+
+
+def _piled_up(found: Verdict, listing: Verdict | None, device: Device) -> Verdict:
+    """Several other processes on a GPU that no other pod shares are leftovers of this pod, or from
+    outside."""
+    listed_others = len(found.numbers.others) if found.numbers else 0
+    if device.is_shared is False and (listed_others > 1 or (listing and listing.cause == oom.ORPHANS)):
+        return msgspec.structs.replace(
+            found,
+            cause=oom.ORPHANS,
+            confidence=Confidence.MEDIUM,
+            because=f"{found.because[:-1]}, in {max(listed_others, 2)} or more processes, and no other "
+            "pod shares it.",
+        )
+    if device.sharers:
+        names = listed(device.sharers)
+        return msgspec.structs.replace(
+            found, confidence=Confidence.HIGH, because=f"{found.because[:-1]}; it is shared with {names}."
+        )
+    return found
+
+
+def _segments(
+    signals: Sequence[LogSignal], by_name: dict[str, LogSignal], limits: Thresholds
+) -> Verdict | None:
+    """A large cached segment cut up by small live blocks: neither reusable nor releasable."""
+    worst: tuple[float, LogSignal] | None = None
+    for signal in signals:
+        total, active = signal.numbers.get("total_bytes"), signal.numbers.get("active_bytes")
+        if signal.signal != "torch-memory-segment" or total is None or active is None:
+            continue
+        is_cut = signal.numbers.get("active_count", 0) > 0 and signal.numbers.get("inactive_count", 0) > 0
+        idle = total - active
+        if (
+            is_cut
+            and active <= idle
+            and idle >= limits.oom_fragmented_min_bytes
+            and (not worst or idle > worst[0])
+        ):
+            worst = (idle, signal)
+    if worst is None:
+        return None
+    idle, signal = worst
+    return Verdict(
+        cause=oom.FRAGMENTED,
+        confidence=Confidence.HIGH,
+        because=f"A cached segment of {gib(signal.numbers['total_bytes'])} has {gib(idle)} unused between "
+        f"live blocks "
+        f"of {gib(signal.numbers['active_bytes'])}: it can neither be reused nor given back.",
+        signal=next(reversed(by_name.values())),
+    )
+
+
+def _too_large(by_name: dict[str, LogSignal], device: Device, limits: Thresholds) -> Verdict | None:
+    total = device.total_bytes or device.nominal_bytes
+    for signal in reversed(by_name.values()):
+        wanted = signal.numbers.get("requested_bytes")
+        if signal.signal == "torch-cuda-oom" or not wanted or not total:
+            continue
+        if wanted >= limits.oom_single_tensor_ratio * total:
+            return Verdict(
+                cause=oom.SINGLE_REQUEST,
+                confidence=Confidence.MEDIUM,
+                because=f"One request of {gib(wanted)} cannot fit on a GPU of {gib(total)}.",
+                signal=signal,
+            )
+    return None
+
+
+def _bare(by_name: dict[str, LogSignal], device: Device) -> Verdict | None:
+    """Messages without numbers: only what the snapshot adds."""
+    firm = [s for name, s in by_name.items() if name not in _VAGUE]
+    signal = firm[-1] if firm else next(reversed(by_name.values()))
+    if device.sharers:
+        return Verdict(
+            cause=oom.OTHER_PROCESS,
+            confidence=Confidence.MEDIUM if firm else Confidence.LOW,
+            because=f"The message has no numbers; the GPU is shared with {listed(device.sharers)}.",
+            signal=signal,
+        )
+    return Verdict(
+        cause=oom.UNKNOWN,
+        confidence=Confidence.LOW,
+        because="The message has no numbers that tell a shortage from another process on the GPU.",
+        signal=signal,
+    )
