@@ -1,6 +1,7 @@
 """HTTP answers within bounds of time and size, and their failures in plain words without secrets."""
 
 import errno
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit, urlunsplit
@@ -127,8 +128,10 @@ def worded(error: Exception, timeout_s: float) -> Unreadable:
         return Unreadable(f"did not answer within {timeout_s:g} s")
     if isinstance(error, HTTPError | requests.exceptions.ChunkedEncodingError):
         return Unreadable("broke off in the middle of its answer")
-    if isinstance(error, requests.exceptions.SSLError):
+    if any(isinstance(e, ssl.SSLCertVerificationError) for e in chain):
         words = "has a certificate that is not trusted here: name its CA file"
+    elif isinstance(error, requests.exceptions.SSLError):
+        words = "does not speak TLS as expected: is it http://, or is the CA file no certificate?"
     elif any(isinstance(e, NameResolutionError) for e in chain):
         words = "has a name that cannot be resolved"
     elif any(isinstance(e, OSError) and e.errno == errno.ECONNREFUSED for e in chain):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+from diagnostics import quantities
 from diagnostics.collect.bounded_http import Unreadable
 from diagnostics.collect.dcgm import Board, Sample, Skips, boards_from
 from diagnostics.collect.dcgm_labels import DeviceKey, device_key, owner_of
@@ -31,6 +32,8 @@ DEFAULT_SCRAPE = timedelta(seconds=15)
 """Where it cannot be measured: the interval of both charts' ServiceMonitor. Too short a guess lowers the coverage,
 so that a window is rather not judged than judged on too little."""
 STALE_AFTER_SCRAPES = 3
+CLOCKS_DIFFER = timedelta(minutes=2)
+"""With more than this between its clock and ours, Prometheus is asked for the wrong time (ours)."""
 _LOOK_BACK = timedelta(minutes=10)
 _XID_STEPS = 60
 _PLAIN_NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
@@ -81,7 +84,7 @@ class _Poll:
         self._pieces: dict[DeviceKey, Pieces] = {}
         self._xids: dict[DeviceKey, tuple[XidSeen, ...]] = {}
         self._down: tuple[str, ...] = ()
-        self._has_current = False
+        self._skew: timedelta | None = None
 
     def failed(self, source: Source, failure: Unreadable) -> None:
         self._failures[source].append(failure)
@@ -95,6 +98,7 @@ class _Poll:
             self._xids = self._seen_xids(connection)
         self._down = self._exporters_down(connection)
         self._warnings = connection.warnings
+        self._skew = connection.clock_skew
 
     def _series(self, connection: Connection, query: str, source: Source) -> list[Series]:
         """An answer, or nothing and a note of the failure."""
@@ -111,7 +115,6 @@ class _Poll:
                 times[frozenset(series.metric.items())] = datetime.fromtimestamp(seconds, UTC)
         for query in self._questions.current():
             for series in self._series(connection, query, Source.METRICS):
-                self._has_current = True
                 name = series.metric.pop("__name__", "")
                 at = times.get(frozenset(series.metric.items()))
                 value = _number(series)
@@ -241,7 +244,10 @@ class _Poll:
                 return failures[0].state, words[0]
             if self._down:
                 return SourceState.FAILED, f"every exporter is down: {listed(self._down, 3)}"
-            return SourceState.ABSENT, f"{who} answers, but holds no series of dcgm-exporter"
+            words = [f"{who} answers, but holds no series of dcgm-exporter at this time"]
+            if self._skew is not None and abs(self._skew) > CLOCKS_DIFFER:
+                words.append(f"its clock is {quantities.span(abs(self._skew))} away from ours")
+            return SourceState.ABSENT, "; ".join(words)
         if self._warnings:
             words.append(f"{who} warns: {listed(self._warnings, 2)}")
         if self._down:
@@ -265,7 +271,7 @@ class _Poll:
         if failures:
             return (SourceState.PARTIAL if windows else failures[0].state), f"{who} {_listed(failures)}"
         if not windows:
-            return SourceState.ABSENT, f"{who} holds no samples of the last {self._span}"
+            return SourceState.ABSENT, f"{who} holds no samples of the last {quantities.span(self._span)}"
         if self._warnings:
             return SourceState.PARTIAL, f"{who} warns: {listed(self._warnings, 2)}"
         return SourceState.OK, ""

@@ -1,14 +1,14 @@
 """One Prometheus, asked through `prometheus-api-client` over a session of ours that bounds and checks answers."""
 
 import time
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 import requests
-from prometheus_api_client.exceptions import PrometheusApiClientException
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 from requests.auth import AuthBase, HTTPBasicAuth
 from urllib3.util.retry import Retry
@@ -64,6 +64,7 @@ class _Session(requests.Session):
     def __init__(self, credentials: AuthBase, skips: Skips) -> None:
         super().__init__()
         self.warnings: list[str] = []
+        self.server_time: datetime | None = None
         self._credentials = credentials
         self._skips = skips
 
@@ -86,7 +87,9 @@ class _Session(requests.Session):
                 allow_redirects=False,
             )
 
-        return _Decoded(self._series(bounded(bounded_ask, timeout_s=timeout_s, most_bytes=MOST_BYTES)))
+        answer = bounded(bounded_ask, timeout_s=timeout_s, most_bytes=MOST_BYTES)
+        self.server_time = _date_of(answer) or self.server_time
+        return _Decoded(self._series(answer))
 
     def _series(self, answer: Answer) -> list[Series]:
         try:
@@ -116,8 +119,15 @@ class _Session(requests.Session):
             try:
                 found.append(msgspec.json.decode(item, type=Series))
             except (msgspec.ValidationError, UnicodeDecodeError):
-                self._skips.add(BROKEN, bytes(item[:100]).decode(errors="replace"))
+                self._skips.add(BROKEN, bytes(item)[:100].decode(errors="replace"))
         return found
+
+
+def _date_of(answer: Answer) -> datetime | None:
+    try:
+        return parsedate_to_datetime(answer.headers["Date"]).astimezone(UTC)
+    except (KeyError, ValueError):
+        return None
 
 
 class Connection:
@@ -154,6 +164,12 @@ class Connection:
         """What Prometheus says of its own answers: a store behind it did not take part, for example."""
         return list(dict.fromkeys(self._session.warnings))
 
+    @property
+    def clock_skew(self) -> timedelta | None:
+        """The server's clock minus `now`, from its last Date header; None without one."""
+        server_time = self._session.server_time
+        return None if server_time is None else server_time - self._now
+
     def instant(self, query: str) -> list[Series]:
         """Series of an instant query at `now`. Raises Unreadable."""
         moment = {"time": f"{self._now.timestamp():.3f}"}
@@ -181,8 +197,6 @@ class Connection:
             if failure.is_final or self._failures >= GIVE_UP_AFTER:
                 self._end = failure
             raise
-        except (PrometheusApiClientException, KeyError, TypeError):
-            raise Unreadable("answered in a way that its client does not understand") from None
         return series
 
 

@@ -45,6 +45,7 @@ def web(answer: Callable[[Asked], Reply]) -> Iterator[Web]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def _answer(self) -> None:
             parts = urlsplit(self.path)
