@@ -54,7 +54,8 @@ def crash_looping(
     message: str = "",
     log: tuple[str, ...] = (),
 ) -> PodState:
-    """Starts, ends after `run_for_s`, is started again after a longer and longer pause."""
+    """Starts, ends after `run_for_s`, is started again after a longer and longer pause. Without a readiness
+    probe it is ready while it runs, so that its Ready condition changes at each start and each end."""
     restarts, age, runs = crash_cycle(max(now - first_start, timedelta(0)), run_for_s)
     start = now - age
     before = _exit_before(start, restarts)
@@ -101,9 +102,18 @@ def init_waiting(at: int, since: datetime) -> PodState:
 
 
 def init_crash_looping(now: datetime, first_start: datetime, at: int, message: str = "") -> PodState:
+    """The pod is never ready meanwhile, unlike one whose app container starts again and again."""
     state = crash_looping(now, first_start, run_for_s=2, message=message)
     waiting = "CrashLoopBackOff" if state.waiting else ""
-    return replace(state, phase="Pending", is_ready=False, init_at=at, init_waiting=waiting, waiting="")
+    return replace(
+        state,
+        phase="Pending",
+        is_ready=False,
+        init_at=at,
+        init_waiting=waiting,
+        waiting="",
+        changed=first_start,
+    )
 
 
 def terminating(state: PodState, asked: datetime, grace_seconds: int) -> PodState:

@@ -165,12 +165,6 @@ def deploy(world: World) -> None:
     world.run(world.add("Deployment", f"{NAMESPACE}/gpu-operator", operator, age=39 * DAY), ["gpu-01"])
 
 
-def daemon_set(world: World, name: str) -> Workload:
-    """As the subject of an expectation, before the DaemonSets are there."""
-    template = next(_template(c) for c in COMPONENTS if c.name == name)
-    return Workload("DaemonSet", NAMESPACE, name, template, world.epoch, world.config.seed)
-
-
 def hold_up(node: SimNode, broken: str, state: PodState, since: datetime) -> None:
     """One component of a node is broken, and those that wait for it never start."""
     node.stack[broken] = state

@@ -33,3 +33,5 @@ class Twin:
     decisive: str
     """The one fact in which it differs from its fault."""
     apply: Apply
+    also: tuple[str, ...] = ()
+    """Rules that rightly find something, though not what its fault's rule looks for."""

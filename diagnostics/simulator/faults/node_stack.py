@@ -13,7 +13,6 @@ from diagnostics.simulator.operator_stack import (
     EXPORTER_DS,
     GFD_DS,
     MIG_DS,
-    NAMESPACE,
     PLUGIN_DS,
     TOOLKIT_DS,
     VALIDATOR_DS,
@@ -56,7 +55,7 @@ def _plugin_gone(world: World) -> None:
         node.plugin_gone_since = since
         state = lifecycle.crash_looping(world.now, since, run_for_s=3, message=_NO_NVML)
         node.stack[PLUGIN_DS], node.stack_created[PLUGIN_DS] = state, since - MINUTE
-    _both(world, node, PLUGIN_DS, "the device plugin crash-loops")
+    _both(world, node, "the device plugin crash-loops")
 
 
 def _driver_gone(world: World) -> None:
@@ -67,7 +66,7 @@ def _driver_gone(world: World) -> None:
         node.driver_gone_since = since
         image = DRIVER_IMAGE
         operator_stack.hold_up(node, DRIVER_DS, lifecycle.image_pull_failing(image, since), since)
-    _both(world, node, DRIVER_DS, "the driver image cannot be pulled")
+    _both(world, node, "the driver image cannot be pulled")
 
 
 def _toolkit_gone(world: World) -> None:
@@ -77,7 +76,7 @@ def _toolkit_gone(world: World) -> None:
         node.plugin_gone_since = node.exporter_gone_since = since
         state = lifecycle.crash_looping(world.now, since, run_for_s=6, message=_TOOLKIT)
         operator_stack.hold_up(node, TOOLKIT_DS, state, since)
-    _both(world, node, TOOLKIT_DS, "the container toolkit crash-loops")
+    _both(world, node, "the container toolkit crash-loops")
 
 
 def _validator_failing(world: World) -> None:
@@ -87,11 +86,11 @@ def _validator_failing(world: World) -> None:
         node.plugin_gone_since = since
         state = lifecycle.init_crash_looping(world.now, since, 0, _MISMATCH)
         node.stack[VALIDATOR_DS], node.stack_created[VALIDATOR_DS] = state, since - MINUTE
-    _both(world, node, VALIDATOR_DS, "the driver validation fails: driver and library versions differ")
+    _both(world, node, "the driver validation fails: driver and library versions differ")
 
 
-def _both(world: World, node: SimNode, name: str, cause: str) -> None:
-    world.expect(FAILING, operator_stack.daemon_set(world, name), cause)
+def _both(world: World, node: SimNode, cause: str) -> None:
+    world.expect(FAILING, node, cause)
     world.expect(FEWER, node, cause)
 
 
@@ -104,7 +103,7 @@ def _side_component(world: World, *, name: str, node: str, message: str, cause: 
             home.exporter_gone_since = since
         if name == MIG_DS:
             home.labels |= {"nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/mig.config.state": "failed"}
-    world.expect(FAILING, operator_stack.daemon_set(world, name), cause)
+    world.expect(FAILING, home, cause)
 
 
 def _restarted_once(world: World, *, name: str) -> None:
@@ -138,9 +137,9 @@ def split_last(world: World, node: str) -> SimNode:
 
 
 def _fault(
-    slug: str, name: str, cause: str, apply: Apply, twin: str, also: tuple[str, ...] = (FEWER,)
+    slug: str, node: str, cause: str, apply: Apply, twin: str, also: tuple[str, ...] = (FEWER,)
 ) -> Fault:
-    return Fault(slug, FAILING, twin, "DaemonSet", name, cause, apply, namespace=NAMESPACE, also=also)
+    return Fault(slug, FAILING, twin, "Node", node, cause, apply, also=also)
 
 
 def _side(name: str, node: str, message: str, cause: str) -> Callable[[World], None]:
@@ -159,14 +158,12 @@ FAULTS = (
         _plugin_gone,
         also=(FAILING,),
     ),
-    _fault("driver-pull-failing", DRIVER_DS, "driver image pull", _driver_gone, "driver-rolled"),
-    _fault("toolkit-crash-loop", TOOLKIT_DS, "toolkit crash loop", _toolkit_gone, "toolkit-restarted"),
-    _fault(
-        "validator-failing", VALIDATOR_DS, "driver/library mismatch", _validator_failing, "validator-rolled"
-    ),
+    _fault("driver-pull-failing", "gpu-11", "driver image pull", _driver_gone, "driver-rolled"),
+    _fault("toolkit-crash-loop", "gpu-11", "toolkit crash loop", _toolkit_gone, "toolkit-restarted"),
+    _fault("validator-failing", "gpu-11", "driver/library mismatch", _validator_failing, "validator-rolled"),
     _fault(
         "exporter-crash-loop",
-        EXPORTER_DS,
+        "gpu-08",
         "dcgm-exporter crash loop",
         _side(EXPORTER_DS, "gpu-08", _NO_ENGINE, "dcgm-exporter crash-loops: no metrics of the node"),
         "exporter-restarted",
@@ -174,7 +171,7 @@ FAULTS = (
     ),
     _fault(
         "gfd-crash-loop",
-        GFD_DS,
+        "gpu-05",
         "GPU feature discovery crash loop",
         _side(GFD_DS, "gpu-05", _GFD, "GPU feature discovery crash-loops"),
         "gfd-restarted",
@@ -182,7 +179,7 @@ FAULTS = (
     ),
     _fault(
         "mig-manager-failing",
-        MIG_DS,
+        "gpu-02",
         "MIG configuration not applied",
         _side(MIG_DS, "gpu-02", _MIG, "the MIG manager cannot apply its configuration"),
         "mig-manager-restarted",

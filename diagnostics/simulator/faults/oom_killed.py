@@ -74,6 +74,11 @@ FAULTS = (
     ),
 )
 TWINS = (
-    Twin("liveness-killed", "137 too, but from a failed liveness probe", partial(_llama, reason="Error")),
+    Twin(
+        "liveness-killed",
+        "137 too, but from a failed liveness probe",
+        partial(_llama, reason="Error"),
+        also=("probe-killed",),
+    ),
     Twin("cpu-oom-killed", "the pod has no GPU", _cpu_only),
 )
