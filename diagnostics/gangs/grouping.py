@@ -169,7 +169,8 @@ def _collective(group: _Group, launches: list[Launch]) -> str:
     if group.kind in COLLECTIVE_KINDS or group.system in COLLECTIVE_KINDS | {"Kubeflow"}:
         return f"{group.kind}" + (f", {strong}" if strong else "")
     if group.system in {"Volcano", "Kueue", "Coscheduling", "PodGroup", "KAI", "YuniKorn"}:
-        return f"{group.system} pod group" + (f", {strong}" if strong else "")
+        label = "PodGroup" if group.system == "PodGroup" else f"{group.system} pod group"
+        return label + (f", {strong}" if strong else "")
     if strong:
         return strong
     if group.kind in SERVER_KINDS:

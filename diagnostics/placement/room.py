@@ -61,20 +61,21 @@ class Room(msgspec.Struct, frozen=True):
         gone = frozenset(keys)
         return room_of(self.node, [pod for pod in self.holders if pod.key not in gone])
 
+    def before(self, moment: datetime) -> "Room":
+        """Without the pods that were scheduled at or after `moment`.
+
+        Pods that have finished since are gone from the picture, so what was free then is a lower bound.
+        """
+        return self.without(pod.key for pod in self.holders if _scheduled_since(pod, moment))
+
     def emptied(self) -> "Room":
         """The node without any pod."""
         return room_of(self.node, ())
 
 
-def rooms(snapshot: Snapshot, at: datetime | None = None) -> dict[str, Room]:
-    """Room of every node by name; with `at`, without the pods that were scheduled at or after that moment.
-
-    Pods that have finished since `at` are gone from the picture, so that the room then is a lower bound.
-    """
-    return {
-        node.name: room_of(node, [p for p in snapshot.pods_by_node.get(node.name, ()) if _counts(p, at)])
-        for node in snapshot.nodes
-    }
+def rooms(snapshot: Snapshot) -> dict[str, Room]:
+    """Room of every node, by name."""
+    return {node.name: room_of(node, snapshot.pods_by_node.get(node.name, ())) for node in snapshot.nodes}
 
 
 def room_of(node: Node, holders: Iterable[Pod]) -> Room:
@@ -90,14 +91,10 @@ def room_of(node: Node, holders: Iterable[Pod]) -> Room:
     return Room(node, free, tuple(kept))
 
 
-def _counts(pod: Pod, at: datetime | None) -> bool:
-    if pod.is_finished:
-        return False
-    if at is None:
-        return True
+def _scheduled_since(pod: Pod, moment: datetime) -> bool:
     scheduled = pod.condition("PodScheduled")
     since = scheduled.since if scheduled is not None and scheduled.status == "True" else None
-    return since is None or since < at
+    return since is not None and since >= moment
 
 
 def fitted(node: Node, resource: str, past: Past | None = None) -> float | None:
@@ -107,7 +104,9 @@ def fitted(node: Node, resource: str, past: Past | None = None) -> float | None:
     allocatable for an unhealthy device and leave capacity; a plugin that is gone may leave both at 0.
     """
     known = node.capacity.get(resource, 0.0)
-    if resource.startswith("nvidia.com/gpu") and not any("/mig-" in name for name in node.capacity):
+    is_shared = "nvidia.com/gpu.shared" in node.capacity and not node.capacity.get("nvidia.com/gpu")
+    counted = "nvidia.com/gpu.shared" if is_shared else "nvidia.com/gpu"
+    if resource == counted and not any("/mig-" in name for name in node.capacity):
         seen = past.fitted.get(node.name, 0) if past is not None else 0
         known = max(known, max(node.gpu_count_label or 0, seen) * node.gpu_replicas)
         if not known and any(node.labels.get(label) == "true" for label in _NVIDIA_PCI):

@@ -1,5 +1,7 @@
 """What is free on a node, and how many requests fit."""
 
+from typing import Any
+
 import pytest
 
 from diagnostics.placement import Scope, fitted, is_fragmented, rooms, slots
@@ -21,7 +23,7 @@ def test_finished_pods_take_nothing(phase: str) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"phase": "Unknown"}, {"deletion_at": ago(hours=1)}])
-def test_lost_and_terminating_pods_still_hold(fields: dict[str, object]) -> None:
+def test_lost_and_terminating_pods_still_hold(fields: dict[str, Any]) -> None:
     assert rooms(snapshot(node(), pod(gpus=3, **fields)))["gpu-1"].free["nvidia.com/gpu"] == 5
 
 
@@ -29,7 +31,7 @@ def test_pods_scheduled_since_a_moment_are_left_out() -> None:
     early = pod("early", gpus=2)
     late = pod("late", gpus=3, conditions=(Condition("PodScheduled", "True", since=ago(minutes=5)),))
 
-    room = rooms(snapshot(node(), early, late), at=ago(minutes=10))["gpu-1"]
+    room = rooms(snapshot(node(), early, late))["gpu-1"].before(ago(minutes=10))
 
     assert room.free["nvidia.com/gpu"] == 6
 
@@ -83,6 +85,14 @@ def test_fitted_counts_shares() -> None:
     shared = node(gpus=16, labels={"nvidia.com/gpu.count": "4", "nvidia.com/gpu.replicas": "4"})
 
     assert fitted(shared, "nvidia.com/gpu") == 16
+
+
+def test_the_count_belongs_to_the_name_under_which_gpus_are_offered() -> None:
+    renamed = node(gpus=0, capacity={"nvidia.com/gpu.shared": 16.0}, labels={"nvidia.com/gpu.count": "4"})
+
+    assert fitted(renamed, "nvidia.com/gpu.shared") == 16
+    assert fitted(renamed, "nvidia.com/gpu") == 0
+    assert fitted(node(), "nvidia.com/gpu.shared") == 0
 
 
 def test_fitted_remembers_the_past() -> None:

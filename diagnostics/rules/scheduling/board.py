@@ -1,0 +1,59 @@
+"""What the readings of all pending pods share: the room on each node, and which holders cannot work."""
+
+from functools import cached_property
+
+import msgspec
+
+from diagnostics.findings import Evidence
+from diagnostics.limits import Limits
+from diagnostics.placement import Room, rooms
+from diagnostics.snapshot import Pod, Snapshot, Taint
+from diagnostics.states import stuck_cause
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """The reason for which a pod has no node."""
+
+    cause: str
+    words: str
+    """Half a sentence: "… waits 12 min: <words>"."""
+    is_shortage: bool | None = False
+    """GPUs are lacking, the reason lies elsewhere, or (None) nothing here can tell."""
+    is_sure: bool = True
+    nodes: tuple[str, ...] = ()
+    """Nodes that would take it if the GPUs that are stuck or unavailable on them were there."""
+    facts: tuple[Evidence, ...] = ()
+    places: tuple[str, ...] = ()
+    """Nodes to look at first."""
+    names: tuple[str, ...] = ()
+    """What the reason is about: label keys, resources; as the cluster spells them."""
+    taints: tuple[Taint, ...] = ()
+
+    def with_facts(self, *facts: Evidence, first: bool = False) -> "Reading":
+        merged = (*facts, *self.facts) if first else (*self.facts, *facts)
+        return msgspec.structs.replace(self, facts=merged)
+
+
+class Board:
+    """One snapshot, looked at for all pending pods together."""
+
+    def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
+        self.snapshot = snapshot
+        self.limits = limits
+
+    @cached_property
+    def rooms(self) -> dict[str, Room]:
+        """Room of each node now; empty where nodes could not be read."""
+        return rooms(self.snapshot)
+
+    @cached_property
+    def stuck_on(self) -> dict[str, list[tuple[Pod, str]]]:
+        """Node -> (holder, why it cannot work)."""
+        found: dict[str, list[tuple[Pod, str]]] = {}
+        for pod in self.snapshot.pods:
+            if pod.node is None or not pod.holds_gpus:
+                continue
+            cause = stuck_cause(pod, self.snapshot, self.limits.of(pod).values)
+            if cause is not None:
+                found.setdefault(pod.node, []).append((pod, cause))
+        return found

@@ -1,0 +1,225 @@
+"""Steps for pods that wait for another reason than a lack of GPUs, each cause with its own."""
+
+from typing import Any
+
+from diagnostics.fixes import Risk, Step, StepKind, kubectl, steps
+from diagnostics.rules.scheduling.board import Reading
+from diagnostics.rules.scheduling.owner_patch import change, look_at_holders, look_at_nodes
+from diagnostics.snapshot import Pod, Toleration
+from diagnostics.text import printable
+
+
+def taint(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    kept = [_toleration(t) for t in pod.tolerations if t.seconds is None]
+    added = [
+        _toleration(Toleration(t.key, "Equal" if t.value else "Exists", t.value, t.effect))
+        for t in reading.taints
+    ]
+    return (
+        *look_at_nodes(reading),
+        change(
+            pod,
+            "Tolerate the taint, if the pod belongs on these nodes",
+            "A taint on GPU nodes keeps other pods off; one that names a team or a pool reserves them: ask its owner "
+            "first. A patch replaces the whole list, so that the tolerations it has are repeated here.",
+            {"tolerations": [*kept, *added]},
+            "The scheduler no longer counts these nodes as tainted for this pod.",
+        ),
+    )
+
+
+def _toleration(toleration: Toleration) -> dict[str, Any]:
+    parts = {
+        "key": toleration.key,
+        "operator": toleration.operator,
+        "value": toleration.value,
+        "effect": toleration.effect,
+    }
+    return {name: text for name, text in parts.items() if text}
+
+
+def selector(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    keys = [key for key in reading.names if key][:6]
+    look = Step(
+        kind=StepKind.DIAGNOSE,
+        title="Compare the labels that it wants with those of the nodes",
+        why="A product label is spelled as feature discovery writes it, with -SHARED or -MIG-… appended under sharing "
+        "or MIG; without feature discovery it is absent.",
+        risk=Risk.READ_ONLY,
+        command=kubectl.kubectl("get", "nodes", *(["-L", ",".join(keys)] if keys else ["--show-labels"])),
+        expect="The values in the evidence; none of them is the one that is asked for.",
+    )
+    return (
+        look,
+        change(
+            pod,
+            "Ask for labels that a node has, or label the node",
+            "Selector and affinity must both match one node.",
+            {"nodeSelector": {key: "<value of a node>" for key in keys if key in pod.node_selector}}
+            if any(key in pod.node_selector for key in keys)
+            else {"affinity": {"nodeAffinity": None}},
+            "At least one node with GPUs matches.",
+        ),
+    )
+
+
+def cordoned(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    return (
+        *look_at_nodes(reading),
+        *(steps.uncordon(node) for node in reading.places[:1]),
+        steps.escalate(
+            "whoever cordoned the node",
+            why="A cordon is set for a reason: a repair, a driver upgrade, a drain. Put the node back only when that "
+            "is over.",
+            expect="The reason, and when it ends.",
+        ),
+    )
+
+
+def down(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    return (
+        *look_at_nodes(reading),
+        steps.escalate(
+            "whoever runs the nodes",
+            why="The node's own condition keeps pods away; it must be repaired there.",
+            expect="The node is Ready again, or is replaced.",
+        ),
+    )
+
+
+def stranded(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    requests = {
+        name: "<less>" for name in reading.names if name in pod.effective_requests and name not in pod.gpus
+    } or {"cpu": "<less>"}
+    return (
+        *look_at_holders(reading),
+        change(
+            pod,
+            "Ask for less CPU or memory per GPU",
+            "A node's CPU and memory are shared by its GPUs: a pod that takes more than its share strands the rest.",
+            {
+                "containers": [
+                    {"name": c.name, "resources": {"requests": requests}} for c in pod.containers if c.gpus
+                ]
+            },
+            "The request fits beside the holders of the nodes in the evidence.",
+        ),
+    )
+
+
+def placement_rule(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    field: dict[str, dict[str, Any]] = {
+        "topology-spread": {"topologySpreadConstraints": None},
+        "pod-affinity": {"affinity": {"podAffinity": None}},
+        "anti-affinity": {"affinity": {"podAntiAffinity": None}},
+        "host-ports": {"hostNetwork": False},
+    }
+    return (
+        change(
+            pod,
+            "Drop the constraint, or make it preferred",
+            "A required rule that no node can meet keeps the pod waiting for ever; a preferred one only weighs. "
+            "Anti-affinity gives no better interconnect: it spreads a job.",
+            field[reading.cause],
+            "The scheduler finds a node.",
+        ),
+    )
+
+
+def volume(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    claims = [v.claim for v in pod.volumes if v.claim][:3]
+    return (
+        *(
+            Step(
+                kind=StepKind.DIAGNOSE,
+                title=f"Read the state and events of volume claim {printable(claim, 80)}",
+                why="A claim can be missing, name a class that does not exist, wait for a provisioner that does not "
+                "run, or be bound to a volume in another zone.",
+                risk=Risk.READ_ONLY,
+                command=kubectl.describe("pvc", claim, pod.namespace),
+                expect="Not found, or Pending with the reason in its events, or Bound to a volume with node affinity.",
+            )
+            for claim in claims
+        ),
+        Step(
+            kind=StepKind.DIAGNOSE,
+            title="List the storage classes",
+            why="The claim's class must be among them, and its provisioner must run.",
+            risk=Risk.READ_ONLY,
+            command=kubectl.kubectl("get", "storageclass"),
+            expect="The class that the claim names.",
+        ),
+        steps.escalate(
+            "whoever runs the storage",
+            why="A missing claim is made by the workload's owner; a provisioner or a volume in the wrong zone is "
+            "theirs.",
+            expect="The claim is Bound where the GPU nodes are.",
+        ),
+    )
+
+
+def gate(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    is_kueue = any(gate.startswith("kueue.x-k8s.io/") for gate in pod.scheduling_gates)
+    looks = (
+        Step(
+            kind=StepKind.DIAGNOSE,
+            title="See where its workload stands in the queue",
+            why="Kueue holds pods back until quota or a place is reserved for the whole workload: it waits its turn.",
+            risk=Risk.READ_ONLY,
+            command=kubectl.kubectl("get", "workloads.kueue.x-k8s.io", "-n", pod.namespace, "-o", "wide"),
+            expect="The workload, its queue, and whether it is admitted.",
+        ),
+    )
+    return (
+        *(looks if is_kueue else ()),
+        steps.escalate(
+            "the controller that set the gate",
+            why="Only who set a gate knows when to lift it. Removing it by hand goes around the queue.",
+            expect="The gate is lifted, or the reason why not.",
+        ),
+    )
+
+
+def scheduler(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    return (
+        Step(
+            kind=StepKind.DIAGNOSE,
+            title="Look for the scheduler that it names",
+            why="A pod is left alone by every scheduler but the one in spec.schedulerName.",
+            risk=Risk.READ_ONLY,
+            command=kubectl.kubectl(
+                "get", "pods", "-A", "--field-selector", "status.phase=Running", "-o", "wide"
+            ),
+            expect=f"A running pod of {printable(pod.scheduler, 80)}; if there is none, it is not installed.",
+        ),
+        change(
+            pod,
+            "Name a scheduler that runs, or start the one that is named",
+            "The default scheduler places pods one by one: a job that needs all members at once loses its gang.",
+            {"schedulerName": "default-scheduler"},
+            "An event from that scheduler within a minute.",
+        ),
+    )
+
+
+def claim(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    return (
+        Step(
+            kind=StepKind.DIAGNOSE,
+            title="List the resource claims of the namespace",
+            why="A claim or its template can be missing, name a device class that does not exist, or select no device.",
+            risk=Risk.READ_ONLY,
+            command=kubectl.kubectl(
+                "get", "resourceclaims,resourceclaimtemplates", "-n", pod.namespace, "-o", "wide"
+            ),
+            expect="The claim that the pod names, allocated or not.",
+        ),
+        Step(
+            kind=StepKind.DIAGNOSE,
+            title="List the device classes and the devices that drivers publish",
+            why="The claim can only be allocated from these.",
+            risk=Risk.READ_ONLY,
+            command=kubectl.kubectl("get", "deviceclasses,resourceslices"),
+            expect="The class of the claim, and slices of its driver.",
+        ),
+    )

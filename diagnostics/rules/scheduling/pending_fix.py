@@ -1,0 +1,53 @@
+"""Guided fixes for a waiting GPU pod: the steps of its cause, filled with its names."""
+
+from collections.abc import Callable
+
+from diagnostics.fixes import Fix, Step, steps
+from diagnostics.rules.scheduling import constraint_steps, shortage_steps
+from diagnostics.rules.scheduling.board import Reading
+from diagnostics.snapshot import Pod
+
+
+def pending_fix(pod: Pod, reading: Reading) -> Fix:
+    """Read-only steps first, then what the cause asks for, then how to see that it helped."""
+    summary, make = _CAUSES.get(reading.cause, _CAUSES["unexplained"])
+    return Fix(
+        summary,
+        (
+            steps.describe_pod(pod),
+            *make(pod, reading),
+            steps.verify_finding_gone("The pod is bound to a node; its finding closes."),
+        ),
+    )
+
+
+_Maker = Callable[[Pod, Reading], tuple[Step, ...]]
+_CAUSES: dict[str, tuple[str, _Maker]] = {
+    "no-capacity": ("Free GPUs, add some, or let the job queue", shortage_steps.capacity),
+    "preemption-blocked": ("Allow preemption, or wait", shortage_steps.capacity),
+    "lower-priority-cannot-preempt": ("Wait, or raise its priority", shortage_steps.capacity),
+    "fragmented": ("Free one whole node, and pack from now on", shortage_steps.fragmented),
+    "larger-than-any-node": ("Split the request over pods", shortage_steps.larger),
+    "no-such-resource": ("Ask for a GPU resource that the cluster offers", shortage_steps.no_resource),
+    "untolerated-taint": ("Tolerate the taint, or choose other nodes", constraint_steps.taint),
+    "selector-matches-no-node": ("Make selector and node labels agree", constraint_steps.selector),
+    "node-cordoned": ("Find out why the node is cordoned, then put it back", constraint_steps.cordoned),
+    "node-not-ready": ("Repair the node", constraint_steps.down),
+    "cpu-or-memory-stranded": ("Fit CPU and memory to the GPUs", constraint_steps.stranded),
+    "topology-spread": ("Loosen the spread constraint", constraint_steps.placement_rule),
+    "pod-affinity": ("Loosen the pod affinity", constraint_steps.placement_rule),
+    "anti-affinity": ("Loosen the anti-affinity", constraint_steps.placement_rule),
+    "host-ports": ("Do without host ports", constraint_steps.placement_rule),
+    "volume": ("Get its volume bound where the GPUs are", constraint_steps.volume),
+    "scheduling-gate": ("Wait for its turn, or ask who set the gate", constraint_steps.gate),
+    "no-scheduler": ("Start the scheduler that it names, or name another", constraint_steps.scheduler),
+    "claim-missing": ("Create the claim that it names", constraint_steps.claim),
+    "claim-not-allocatable": ("Make claim and devices agree", constraint_steps.claim),
+    "pod-group-missing": ("Create the pod group that it names", shortage_steps.wait),
+    "held-by-stuck-pods": ("Release the GPUs that stuck pods hold", shortage_steps.elsewhere),
+    "gpus-unavailable-on-node": ("Bring the node's GPUs back", shortage_steps.elsewhere),
+    "waiting-for-preemption": ("Wait for the preempted pods to end", shortage_steps.wait),
+    "gang-waiting": ("Wait until the whole gang fits, or make room for it", shortage_steps.wait),
+    "fits-now": ("Wait for the scheduler's next try", shortage_steps.wait),
+    "unexplained": ("Read what its scheduler says", shortage_steps.wait),
+}

@@ -1,0 +1,150 @@
+"""Why no node takes a pod, computed node by node: GPUs offered, labels, size, taints, cordons, then what is free."""
+
+from collections.abc import Sequence
+
+from diagnostics.findings import Evidence
+from diagnostics.placement import (
+    CONDITION_TAINTS,
+    Room,
+    fitted,
+    is_cordoned_for,
+    selects,
+    untolerated,
+    wanted_labels,
+)
+from diagnostics.rules.scheduling.board import Board, Reading
+from diagnostics.rules.scheduling.refusals import Refusal
+from diagnostics.rules.scheduling.shortages import capacity_left, short_of
+from diagnostics.snapshot import Pod, Taint, gpu_resources
+from diagnostics.text import counted, listed, printable
+
+
+def read_nodes(pod: Pod, board: Board, words: Refusal | None) -> Reading:
+    """The dominant reason as the nodes show it."""
+    offering = [room for room in board.rooms.values() if capacity_left(pod, room, board) is not False]
+    if not offering:
+        return _no_such_resource(pod, board)
+    selected = [room for room in offering if selects(pod, room.node)]
+    if not selected:
+        return _selector(pod, offering)
+    big = [room for room in selected if _is_big_enough(pod, room, board)]
+    if not big:
+        return _larger(pod, selected, board)
+    admitting = [room for room in selected if not _hurdle(pod, room)]
+    open_rooms = [room for room in big if not _hurdle(pod, room)]
+    if not open_rooms:
+        return _kept_out(pod, big)
+    return short_of(pod, board, open_rooms, admitting, words)
+
+
+def _is_big_enough(pod: Pod, room: Room, board: Board) -> bool:
+    found = {name: fitted(room.node, name, board.snapshot.past) for name in pod.gpus}
+    return all(amount is None or amount >= pod.gpus[name] for name, amount in found.items())
+
+
+def _hurdle(pod: Pod, room: Room) -> str:
+    """What keeps the pod off this node whatever is free there: `cordon`, `down`, `taint` or nothing."""
+    if is_cordoned_for(pod, room.node):
+        return "cordon"
+    taints = untolerated(pod, room.node)
+    if room.node.is_ready is False or any(taint.key in CONDITION_TAINTS for taint in taints):
+        return "down"
+    return "taint" if taints else ""
+
+
+def _no_such_resource(pod: Pod, board: Board) -> Reading:
+    wanted = listed(sorted(pod.gpus))
+    offered = sorted({name for room in board.rooms.values() for name in gpu_resources(room.node.capacity)})
+    return Reading(
+        "no-such-resource",
+        f"no node offers {wanted}",
+        is_shortage=True,
+        facts=(
+            Evidence("asks for", wanted, source=f"spec.containers of pod {pod.key}"),
+            Evidence(
+                "GPU resources that nodes offer", listed(offered, 12), source="status.capacity of all nodes"
+            ),
+        ),
+        names=tuple(offered),
+    )
+
+
+def _selector(pod: Pod, offering: Sequence[Room]) -> Reading:
+    facts, keys = [], []
+    for key, operator, values in wanted_labels(pod):
+        have = sorted({room.node.labels[key] for room in offering if key in room.node.labels})
+        wanted = f"{operator} {listed([printable(v, 80) for v in values])}" if values else operator
+        facts.append(Evidence(f"wants label {printable(key, 120)}", wanted, source=f"spec of pod {pod.key}"))
+        shown = listed([printable(v, 80) for v in have], 8)
+        facts.append(
+            Evidence(f"values of {printable(key, 120)} on nodes with these GPUs", shown, source="node labels")
+        )
+        keys.append(key)
+    return Reading(
+        "selector-matches-no-node",
+        f"none of the {counted(len(offering), 'node')} with these GPUs matches its node selector or affinity",
+        facts=tuple(facts),
+        places=tuple(room.node.name for room in offering),
+        names=tuple(dict.fromkeys(keys)),
+    )
+
+
+def _larger(pod: Pod, selected: Sequence[Room], board: Board) -> Reading:
+    name = max(pod.gpus, key=lambda resource: pod.gpus[resource])
+    most = max((fitted(room.node, name, board.snapshot.past) or 0) for room in selected)
+    facts = [
+        Evidence("asks for", f"{pod.gpus[name]:.0f}", name, f"spec.containers of pod {pod.key}, added up"),
+        Evidence("most on one matching node", f"{most:.0f}", name, "status.capacity of the nodes"),
+    ]
+    asking = [c for c in pod.containers if c.gpus]
+    if len(asking) > 1:
+        shares = listed([f"{printable(c.name, 60)} {sum(c.gpus.values()):.0f}" for c in asking])
+        facts.append(Evidence("per container", shares, name, f"spec.containers of pod {pod.key}"))
+    return Reading(
+        "larger-than-any-node",
+        f"it asks for {pod.gpus[name]:.0f} GPUs in one pod, and no matching node has more than {most:.0f}",
+        is_shortage=True,
+        facts=tuple(facts),
+        places=tuple(room.node.name for room in selected),
+    )
+
+
+def _kept_out(pod: Pod, big: Sequence[Room]) -> Reading:
+    """Every node that is large enough keeps it out: the hurdle behind which there is room comes first."""
+    order = {"taint": 0, "cordon": 1, "down": 2}
+    ranked = sorted(
+        big, key=lambda r: (bool(r.lacks(pod.effective_requests)), order[_hurdle(pod, r)], r.node.name)
+    )
+    hurdle = _hurdle(pod, ranked[0])
+    behind = [room for room in ranked if _hurdle(pod, room) == hurdle]
+    names = [room.node.name for room in behind]
+    if hurdle == "taint":
+        return _tainted(pod, behind)
+    facts = (Evidence("nodes", listed(names), source="spec.unschedulable and conditions of the nodes"),)
+    if hurdle == "cordon":
+        words = f"{listed(names)} would suit it but {'is' if len(names) == 1 else 'are'} cordoned"
+        return Reading("node-cordoned", words, facts=facts, places=tuple(names))
+    words = f"{listed(names)} would suit it but {'is' if len(names) == 1 else 'are'} not ready"
+    return Reading("node-not-ready", words, is_shortage=True, facts=facts, places=tuple(names))
+
+
+def _tainted(pod: Pod, behind: Sequence[Room]) -> Reading:
+    """The taints that keep it off most of the nodes that have room; off most nodes, if none has."""
+    fitting = [room for room in behind if not room.lacks(pod.effective_requests)] or behind
+    groups: dict[tuple[Taint, ...], list[str]] = {}
+    for room in fitting:
+        groups.setdefault(untolerated(pod, room.node), []).append(room.node.name)
+    taints, nodes = max(groups.items(), key=lambda group: (len(group[1]), -len(group[0])))
+    source = f"spec.taints of {listed([printable(name, 80) for name in nodes], 3)}"
+    return Reading(
+        "untolerated-taint",
+        f"it does not tolerate {listed([_spelled(t) for t in taints], 3)} of {counted(len(nodes), 'node')}",
+        facts=tuple(Evidence("taint", _spelled(taint), source=source) for taint in taints),
+        places=tuple(nodes),
+        taints=taints,
+    )
+
+
+def _spelled(taint: Taint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return printable(f"{taint.key}{value}:{taint.effect}", 160)

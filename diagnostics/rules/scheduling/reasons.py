@@ -1,0 +1,177 @@
+"""Why one GPU pod is not placed: the dominant reason, from its scheduler's words and from nodes and pods.
+
+The words alone do not do: they name no taint since Kubernetes 1.35, they count nodes without any GPU as
+"Insufficient nvidia.com/gpu", and a node's checks end at the first filter that refuses. So each reason is computed
+from the nodes, and the words decide only what nodes cannot show (volumes, affinity to pods, claims, gates).
+"""
+
+from diagnostics.findings import Evidence
+from diagnostics.rules.scheduling.board import Board, Reading
+from diagnostics.rules.scheduling.places import read_nodes
+from diagnostics.rules.scheduling.refusals import Refusal, Word, refusal_of
+from diagnostics.snapshot import Pod, Source
+from diagnostics.text import listed, printable
+
+NOT_A_SHORTAGE = {
+    Word.VOLUME: ("volume", "its volume is not ready or is bound to another place"),
+    Word.SPREAD: ("topology-spread", "its topology spread constraints leave no node"),
+    Word.AFFINITY: ("pod-affinity", "it must sit beside pods that are not on any suitable node"),
+    Word.ANTI_AFFINITY: ("anti-affinity", "its anti-affinity rules out the nodes that have room"),
+    Word.CLAIM: ("claim-not-allocatable", "its device claim cannot be allocated"),
+    Word.PORTS: ("host-ports", "the host ports it asks for are taken"),
+    Word.TAINT: ("untolerated-taint", "it does not tolerate the nodes' taints"),
+    Word.SELECTOR: ("selector-matches-no-node", "no node matches its selector or node affinity"),
+    Word.CORDON: ("node-cordoned", "the nodes that suit it are cordoned"),
+    Word.RESOURCE: ("cpu-or-memory-stranded", "the nodes lack CPU or memory for it"),
+}
+"""What the words say where nodes could not be read: (cause, in words)."""
+
+VOLUME_STATES = (
+    ('persistentvolumeclaim "', "does not exist"),
+    ("storageclass", "names a storage class that does not exist"),
+    ("readwriteoncepod", "is in use by another pod, and only one may use it"),
+    ("max volume count", "would exceed the volumes that a node can attach"),
+    ("didn't find available persistent volumes", "finds no volume on any suitable node"),
+    ("node affinity", "is bound to a volume that no suitable node can reach"),
+    ("volume zone", "is bound to a volume that no suitable node can reach"),
+    ("externalprovisioning", "waits for a provisioner that has not answered"),
+    ("unbound", "is not bound to a volume yet"),
+)
+"""What the words or the claim's events say, in lower case -> in plain words; the first that is said counts."""
+
+
+def reading_of(pod: Pod, board: Board) -> Reading:
+    """The dominant reason for which this pending pod has no node."""
+    words = refusal_of(pod, board.snapshot)
+    reading = _without_words(pod, board, words) or _from_words(pod, board, words)
+    if reading is None:
+        reading = read_nodes(pod, board, words) if board.rooms else _words_only(words)
+    if words is None:
+        return reading
+    said = Evidence("scheduler says", words.text, source=words.source)
+    return reading.with_facts(said, first=True)
+
+
+def _without_words(pod: Pod, board: Board, words: Refusal | None) -> Reading | None:
+    """Gates, a nomination, and schedulers that say nothing."""
+    if pod.scheduling_gates:
+        gates = listed([printable(gate, 80) for gate in pod.scheduling_gates])
+        return Reading(
+            "scheduling-gate",
+            f"held back by the scheduling gate {gates}; no scheduler looks at it yet",
+            facts=(Evidence("scheduling gates", gates, source=f"spec.schedulingGates of pod {pod.key}"),),
+        )
+    unbound = _volume_facts(pod, board)
+    if pod.nominated_node and not (words is None and unbound):
+        node = printable(pod.nominated_node, 80)
+        return Reading(
+            "waiting-for-preemption",
+            f"node {node} is promised to it once the pods that it preempts are gone",
+            is_shortage=True,
+            facts=(Evidence("nominated node", node, source=f"status.nominatedNodeName of pod {pod.key}"),),
+        )
+    if words is not None:
+        return None
+    if unbound:
+        return _volume(pod, board, words)
+    if pod.resource_claims:
+        return _claim_missing(pod)
+    if pod.pod_group:
+        return Reading(
+            "pod-group-missing",
+            f"it belongs to the pod group {printable(pod.pod_group, 80)}, for which nobody answers",
+            facts=(Evidence("pod group", printable(pod.pod_group, 80), source=f"spec of pod {pod.key}"),),
+        )
+    return _silent_scheduler(pod, board)
+
+
+def _silent_scheduler(pod: Pod, board: Board) -> Reading:
+    name = printable(pod.scheduler or "default-scheduler", 80)
+    placed = sum(
+        other.scheduler == pod.scheduler and other.condition("PodScheduled") is not None
+        for other in board.snapshot.pods
+    )
+    return Reading(
+        "no-scheduler",
+        f"the scheduler {name} has said nothing about it",
+        is_sure=not placed and board.snapshot.source(Source.EVENTS).state.is_usable,
+        facts=(
+            Evidence("scheduler", name, source=f"spec.schedulerName of pod {pod.key}"),
+            Evidence(
+                "other pods that it has judged", str(placed), "pods", "condition PodScheduled of all pods"
+            ),
+        ),
+    )
+
+
+def _claim_missing(pod: Pod) -> Reading:
+    claims = listed([printable(claim, 80) for claim in pod.resource_claims])
+    return Reading(
+        "claim-missing",
+        f"a resource claim that it names does not exist: {claims}",
+        facts=(Evidence("resource claims", claims, source=f"spec.resourceClaims of pod {pod.key}"),),
+    )
+
+
+def _from_words(pod: Pod, board: Board, words: Refusal | None) -> Reading | None:
+    """Reasons that only the words can show."""
+    if words is None:
+        return None
+    if words.mentions(Word.CLAIM):
+        missing = "not found" in words.text or "waiting for dynamic resource controller" in words.text
+        if missing:
+            return _claim_missing(pod)
+        return Reading(*NOT_A_SHORTAGE[Word.CLAIM], is_shortage=None)
+    late = words.past_resources
+    if late is Word.VOLUME:
+        return _volume(pod, board, words)
+    if late is not None:
+        return Reading(*NOT_A_SHORTAGE[late])
+    if words.mentions(Word.PORTS) and not words.mentions(Word.GPU):
+        return Reading(*NOT_A_SHORTAGE[Word.PORTS])
+    return None
+
+
+def _volume(pod: Pod, board: Board, words: Refusal | None) -> Reading:
+    claims = listed([printable(v.claim, 80) for v in pod.volumes if v.claim])
+    facts = _volume_facts(pod, board)
+    said = " ".join((words.text if words else "", *(fact.value for fact in facts)))
+    state = next(
+        (state for sign, state in VOLUME_STATES if sign in said.lower()), "cannot be used where it fits"
+    )
+    return Reading(
+        "volume",
+        f"its volume claim {claims} {state}",
+        facts=(Evidence("volume claims", claims, source=f"spec.volumes of pod {pod.key}"), *facts),
+    )
+
+
+def _volume_facts(pod: Pod, board: Board) -> tuple[Evidence, ...]:
+    """What the volume controllers say of the pod's claims."""
+    found = []
+    for claim in dict.fromkeys(v.claim for v in pod.volumes if v.claim):
+        events = board.snapshot.events_by_object.get(("PersistentVolumeClaim", pod.namespace, claim), [])
+        if events:
+            name = printable(claim, 80)
+            said = f"{printable(events[-1].reason, 60)}: {printable(events[-1].message, 300)}"
+            found.append(
+                Evidence(f"volume claim {name}", said, source=f"event of PersistentVolumeClaim {name}")
+            )
+    return tuple(found)
+
+
+def _words_only(words: Refusal | None) -> Reading:
+    """Without nodes: the commonest reason in the words, and less sure."""
+    counted = sorted(words.items, key=lambda item: -item[0]) if words is not None else []
+    for _, about, _ in counted:
+        if about in NOT_A_SHORTAGE:
+            unknown = None if about is Word.CLAIM else False
+            return Reading(*NOT_A_SHORTAGE[about], is_shortage=unknown, is_sure=False)
+        if about is Word.GPU:
+            return Reading(
+                "no-capacity",
+                "its scheduler finds no node with enough free GPUs",
+                is_shortage=True,
+                is_sure=False,
+            )
+    return Reading("unexplained", "its scheduler gives a reason that is not known here", None, False)

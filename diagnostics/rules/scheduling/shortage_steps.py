@@ -1,0 +1,138 @@
+"""Steps for pods that wait because GPUs are lacking, each cause with its own."""
+
+from diagnostics.fixes import Risk, Step, StepKind, kubectl, manifests, steps
+from diagnostics.rules.scheduling.board import Reading
+from diagnostics.rules.scheduling.owner_patch import change, look_at_holders, look_at_nodes, patch_of_owner
+from diagnostics.snapshot import Pod
+from diagnostics.text import listed, printable
+
+
+def capacity(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    return (
+        *look_at_holders(reading),
+        steps.escalate(
+            "whoever plans the cluster's capacity",
+            why="The holders work: GPUs come free when one of them ends, or when nodes are added. A job that needs "
+            "all members at once belongs into a queue or under a gang scheduler, so that it holds nothing meanwhile.",
+            expect="A holder that may wait, more nodes, or a smaller request.",
+        ),
+    )
+
+
+def fragmented(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    scoring = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "schedulerName": "default-scheduler",
+                "pluginConfig": [
+                    {
+                        "name": "NodeResourcesFit",
+                        "args": {
+                            "scoringStrategy": {
+                                "type": "MostAllocated",
+                                "resources": [{"name": name, "weight": 10} for name in sorted(pod.gpus)],
+                            }
+                        },
+                    }
+                ],
+            }
+        ],
+    }
+    return (
+        *look_at_holders(reading),
+        steps.escalate(
+            "the owners of the small pods on one of these nodes",
+            why="Moving them to nodes that are already in part used frees a whole node. Each moved pod restarts and "
+            "loses what it has not saved, so that its owner decides.",
+            expect=f"One node with {pod.gpu_count} free GPUs.",
+        ),
+        Step(
+            kind=StepKind.FIX,
+            title="Let the scheduler pack GPUs instead of spreading pods",
+            why="The default scoring prefers the emptiest node, so that one-GPU pods leave a piece free on each. "
+            "Packing changes where new pods land; running ones stay.",
+            risk=Risk.SAFE,
+            manifest=manifests.to_yaml(scoring),
+            expect="New small pods land on nodes that are already in use.",
+        ),
+    )
+
+
+def larger(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    asking = [c.name for c in pod.containers if c.gpus]
+    resource = max(pod.gpus, key=lambda name: pod.gpus[name])
+    listed_containers = [
+        {"name": name, "resources": {"limits": {resource: "<GPUs for this container>"}}} for name in asking
+    ]
+    return (
+        *look_at_nodes(reading),
+        Step(
+            kind=StepKind.FIX,
+            title="Ask for no more GPUs in one pod than one node has",
+            why="The GPUs of one pod are always on one node, and the requests of its containers add up. More GPUs for "
+            "one job come from more pods. Limits and requests of a GPU are equal.",
+            risk=Risk.SAFE,
+            manifest=patch_of_owner(pod, {"containers": listed_containers}),
+            expect="The pod's containers together ask for at most what the largest node has.",
+        ),
+    )
+
+
+def no_resource(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    instead = reading.names[0] if reading.names else "nvidia.com/gpu"
+    columns = "nvidia.com/gpu.product,nvidia.com/gpu.count,nvidia.com/mig.config"
+    offered = (
+        listed([printable(name, 80) for name in reading.names]) if reading.names else "no GPU resource at all"
+    )
+    return (
+        Step(
+            kind=StepKind.DIAGNOSE,
+            title="See which GPUs and MIG layouts the nodes have",
+            why="A resource name exists only where a device plugin registers it: MIG slices need a MIG layout, shared "
+            "names need sharing, AMD and Intel GPUs their own plugins.",
+            risk=Risk.READ_ONLY,
+            command=kubectl.kubectl("get", "nodes", "-L", columns),
+            expect=f"The nodes offer {offered}.",
+        ),
+        change(
+            pod,
+            "Ask for a resource that exists here",
+            "The name must be spelled as the nodes offer it.",
+            {
+                "containers": [
+                    {"name": c.name, "resources": {"limits": {instead: "1"}}}
+                    for c in pod.containers
+                    if c.gpus
+                ]
+            },
+            "The scheduler counts nodes that offer the resource.",
+        ),
+    )
+
+
+def elsewhere(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    return (
+        *look_at_nodes(reading),
+        *look_at_holders(reading),
+        steps.escalate(
+            "the finding about these nodes, if there is one",
+            why="The GPUs are there and cannot be used: that is repaired on the node or at its holders, not here.",
+            expect="Its cause, and its own steps.",
+        ),
+    )
+
+
+def wait(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    return (
+        *look_at_holders(reading),
+        Step(
+            kind=StepKind.DIAGNOSE,
+            title="Read what its scheduler says now",
+            why="A quiet cluster is tried again about every five minutes; a gang only when all members fit.",
+            risk=Risk.READ_ONLY,
+            command=kubectl.events_of("pod", pod.name, pod.namespace),
+            expect="A newer event than the one in the evidence.",
+        ),
+    )

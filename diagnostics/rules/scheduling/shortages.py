@@ -1,0 +1,264 @@
+"""Some node would take the pod but for what is free there: which shortage it is, and what would end it."""
+
+from collections.abc import Iterable, Sequence
+
+from diagnostics.findings import Evidence
+from diagnostics.placement import Room, fitted, is_fragmented
+from diagnostics.quantities import gib
+from diagnostics.rules.scheduling.board import Board, Reading
+from diagnostics.rules.scheduling.refusals import Refusal, Word
+from diagnostics.snapshot import Pod
+from diagnostics.text import listed, printable
+
+FREE_SOURCE = "status.allocatable of the nodes minus the requests of bound, unfinished pods"
+
+
+def capacity_left(pod: Pod, room: Room, board: Board) -> bool | None:
+    """False: the node has none of a GPU resource that the pod asks for. None: some, number unknown."""
+    found = [fitted(room.node, name, board.snapshot.past) for name in pod.gpus]
+    if any(amount == 0 for amount in found):
+        return False
+    return None if any(amount is None for amount in found) else True
+
+
+def short_of(
+    pod: Pod,
+    board: Board,
+    open_rooms: Sequence[Room],
+    admitting: Sequence[Room],
+    words: Refusal | None,
+) -> Reading:
+    """Some node would take it but for what is free there."""
+    lacking = {room.node.name: room.lacks(pod.effective_requests) for room in open_rooms}
+    facts = (*_free_facts(pod, admitting),)
+    where = tuple(lacking)
+    fits = [name for name, missing in lacking.items() if not missing]
+    if fits:
+        gang = board.snapshot.gang_by_pod.get(pod.key)
+        waits = (words is not None and words.is_gang) or (gang is not None and gang.gang_scheduler != "")
+        return _fits_now(fits, waits, facts)
+    free_gpu = {name: missing for name, missing in lacking.items() if not any(n in pod.gpus for n in missing)}
+    if free_gpu:
+        return _stranded(free_gpu, facts)
+    held = _held_or_gone(pod, board, open_rooms, lacking, facts)
+    if held is not None:
+        return held
+    starved = {room.node.name: missing for room in open_rooms if (missing := _after_gpus(pod, room))}
+    if len(starved) == len(open_rooms) and (words is None or words.mentions(Word.RESOURCE)):
+        return _stranded(starved, facts)
+    pieces = _fragmented(pod, admitting, facts)
+    if pieces is not None:
+        return pieces
+    return _by_priority(pod, open_rooms, words, facts) or Reading(
+        "no-capacity",
+        "every GPU that it could use is held",
+        is_shortage=True,
+        facts=(*facts, *_holder_facts(open_rooms)),
+        places=where,
+    )
+
+
+def _fits_now(fits: list[str], waits_for_gang: bool, facts: tuple[Evidence, ...]) -> Reading:
+    if waits_for_gang:
+        return Reading(
+            "gang-waiting",
+            "its gang scheduler waits until all members fit together",
+            is_shortage=None,
+            facts=facts,
+            places=tuple(fits),
+        )
+    return Reading(
+        "fits-now",
+        f"there is room for it now on {listed([printable(f, 80) for f in fits], 3)}; its scheduler has not tried "
+        "again, or refuses for a reason of its own",
+        is_sure=False,
+        facts=facts,
+        places=tuple(fits),
+    )
+
+
+def _stranded(lacking: dict[str, dict[str, float]], facts: tuple[Evidence, ...]) -> Reading:
+    scarce = sorted({name for missing in lacking.values() for name in missing})
+    rows = tuple(
+        Evidence(
+            f"missing on {printable(node, 80)}",
+            listed([f"{_amount(name, amount)} {name}" for name, amount in sorted(missing.items())]),
+            source=FREE_SOURCE,
+        )
+        for node, missing in list(lacking.items())[:5]
+    )
+    return Reading(
+        "cpu-or-memory-stranded",
+        f"the nodes with GPUs for it lack {listed(scarce)}",
+        facts=(*facts, *rows),
+        places=tuple(lacking),
+        names=tuple(scarce),
+    )
+
+
+def _amount(name: str, amount: float) -> str:
+    return gib(amount) if name in {"memory", "ephemeral-storage"} else f"{amount:g}"
+
+
+def _held_or_gone(
+    pod: Pod,
+    board: Board,
+    open_rooms: Sequence[Room],
+    lacking: dict[str, dict[str, float]],
+    facts: tuple[Evidence, ...],
+) -> Reading | None:
+    """GPUs that are held by pods that cannot work, or fitted and not allocatable, would be enough."""
+    freed: dict[str, list[str]] = {}
+    gone: list[str] = []
+    unknown = all(capacity_left(pod, room, board) is None for room in open_rooms)
+    for room in open_rooms:
+        name = room.node.name
+        stuck = board.stuck_on.get(name, [])
+        missing = {n: amount for n, amount in lacking[name].items() if n in pod.gpus}
+        back = {n: sum(holder.gpus.get(n, 0.0) for holder, _ in stuck) for n in missing}
+        lost = {n: _unavailable(pod, room, n, board, is_only_place=unknown) for n in missing}
+        if stuck and all(back[n] + lost[n] >= amount for n, amount in missing.items()):
+            freed[name] = [f"{holder.key} ({cause}, {holder.gpu_count} GPUs)" for holder, cause in stuck]
+        elif any(lost.values()) and all(lost[n] >= amount for n, amount in missing.items()):
+            gone.append(name)
+    nodes = (*freed, *gone)
+    if freed:
+        rows = tuple(
+            Evidence(
+                f"held on {printable(node, 80)} by pods that cannot work",
+                listed([printable(h, 160) for h in held], 6),
+                source="status of these pods",
+            )
+            for node, held in freed.items()
+        )
+        words = f"GPUs on {listed(list(freed), 3)} that would be enough are held by pods that cannot work"
+        return Reading("held-by-stuck-pods", words, True, True, nodes, (*facts, *rows), nodes)
+    if gone:
+        words = f"GPUs on {listed(gone, 3)} that would be enough are fitted but not allocatable"
+        rows = tuple(_fitted_fact(pod, board, name) for name in gone[:3])
+        return Reading("gpus-unavailable-on-node", words, True, True, nodes, (*facts, *rows), nodes)
+    return None
+
+
+def _fitted_fact(pod: Pod, board: Board, node_name: str) -> Evidence:
+    node = board.rooms[node_name].node
+    name = max(pod.gpus, key=lambda resource: pod.gpus[resource])
+    known = fitted(node, name, board.snapshot.past)
+    return Evidence(
+        f"fitted and allocatable on {printable(node_name, 80)}",
+        f"{'at least 1' if known is None else f'{known:.0f}'} and {node.allocatable.get(name, 0.0):.0f}",
+        name,
+        "status.capacity, labels and status.allocatable of the node",
+    )
+
+
+def _unavailable(pod: Pod, room: Room, name: str, board: Board, *, is_only_place: bool) -> float:
+    """GPUs that are fitted and not allocatable.
+
+    Where a PCI device is all that is known, one; or as many as are asked for, if no other node is left to blame.
+    """
+    known = fitted(room.node, name, board.snapshot.past)
+    if known is None:
+        return pod.gpus[name] if is_only_place else 1.0
+    return max(0.0, known - room.node.allocatable.get(name, 0.0))
+
+
+def _after_gpus(pod: Pod, room: Room) -> dict[str, float]:
+    """What would still be missing if the smallest holders left until the GPUs are enough."""
+    gone: list[str] = []
+    for holder in sorted(room.holders, key=lambda h: (h.gpu_count, h.key)):
+        missing = room.without(gone).lacks(pod.effective_requests)
+        if not any(name in pod.gpus for name in missing):
+            return missing
+        if any(name in holder.gpus for name in missing):
+            gone.append(holder.key)
+    missing = room.without(gone).lacks(pod.effective_requests)
+    return {} if any(name in pod.gpus for name in missing) else missing
+
+
+def _fragmented(pod: Pod, admitting: Sequence[Room], facts: tuple[Evidence, ...]) -> Reading | None:
+    """Enough GPUs in pieces: now, or when it began to wait, before smaller pods took some of them."""
+    name = max(pod.gpus, key=lambda resource: pod.gpus[resource])
+    need = pod.gpus[name]
+    now = [room.free.get(name, 0.0) for room in admitting]
+    if sum(amount > 0 for amount in now) < 2:
+        return None
+    words = "enough GPUs are free, but in pieces on several nodes"
+    if not is_fragmented(now, need):
+        if pod.created_at is None:
+            return None
+        before = [room.before(pod.created_at).free.get(name, 0.0) for room in admitting]
+        if not is_fragmented(before, need):
+            return None
+        words = "the free GPUs are in pieces, and smaller pods have taken more of them since it began to wait"
+        source = FREE_SOURCE + ", without pods scheduled since this pod was created"
+        facts = (*facts, Evidence("free when it began to wait", f"{sum(before):.0f} or more", name, source))
+    return Reading("fragmented", words, True, facts=facts, places=tuple(_names(admitting)))
+
+
+def _by_priority(
+    pod: Pod, open_rooms: Sequence[Room], words: Refusal | None, facts: tuple[Evidence, ...]
+) -> Reading | None:
+    """The missing GPUs are held by pods of lower priority that may not be preempted, or of higher priority."""
+    mine = pod.priority or 0
+    lower = [
+        r for r in open_rooms if _fits_without(pod, r, [p for p in r.holders if (p.priority or 0) < mine])
+    ]
+    rows = (
+        Evidence("its priority", str(mine), source=f"spec.priority of pod {pod.key}"),
+        *_holder_facts(open_rooms),
+    )
+    if lower and pod.preemption_policy == "Never":
+        return Reading(
+            "preemption-blocked",
+            "pods of lower priority hold the GPUs, and its policy Never forbids to preempt them",
+            is_shortage=True,
+            facts=(*facts, *rows),
+            places=tuple(_names(lower)),
+        )
+    equal = [
+        r for r in open_rooms if _fits_without(pod, r, [p for p in r.holders if (p.priority or 0) <= mine])
+    ]
+    higher = [r for r in open_rooms if _fits_without(pod, r, r.holders)]
+    if higher and not equal:
+        return Reading(
+            "lower-priority-cannot-preempt",
+            "pods of higher priority hold the GPUs, and it may not preempt them",
+            is_shortage=True,
+            facts=(*facts, *rows),
+            places=tuple(_names(higher)),
+        )
+    return None
+
+
+def _fits_without(pod: Pod, room: Room, leaving: Iterable[Pod]) -> bool:
+    missing = room.without(p.key for p in leaving).lacks(pod.effective_requests)
+    return not any(name in pod.gpus for name in missing)
+
+
+def _names(given: Iterable[Room]) -> list[str]:
+    return [room.node.name for room in given]
+
+
+def _free_facts(pod: Pod, admitting: Sequence[Room]) -> tuple[Evidence, ...]:
+    name = max(pod.gpus, key=lambda resource: pod.gpus[resource])
+    ranked = sorted(admitting, key=lambda room: (-room.free.get(name, 0.0), room.node.name))
+    shares = [f"{printable(room.node.name, 80)} {max(0.0, room.free.get(name, 0.0)):.0f}" for room in ranked]
+    total = sum(max(0.0, room.free.get(name, 0.0)) for room in admitting)
+    return (
+        Evidence("asks for", f"{pod.gpus[name]:.0f}", name, f"spec.containers of pod {pod.key}"),
+        Evidence("free on nodes that admit it", f"{total:.0f} ({listed(shares, 6)})", name, FREE_SOURCE),
+    )
+
+
+def _holder_facts(given: Sequence[Room]) -> tuple[Evidence, ...]:
+    """The largest holders on the first nodes."""
+    found = []
+    for room in given[:3]:
+        held = [f"{h.key} {h.gpu_count} (priority {h.priority or 0})" for h in room.holders if h.gpus]
+        if held:
+            label = f"GPUs held on {printable(room.node.name, 80)}"
+            found.append(
+                Evidence(label, listed([printable(h, 160) for h in held], 6), "GPUs", "spec of bound pods")
+            )
+    return tuple(found)
