@@ -84,8 +84,8 @@ def _ended(world: World) -> None:
     """Completed and failed pods, which hold nothing."""
     evaluation = world.add(
         "Job",
-        "research/eval-mmlu",
-        single("eval", 1),
+        "research/eval-mmlu-29934150",
+        single("eval", 1, labels={"app": "eval-mmlu"}),
         age=7 * HOUR,
         replicas=3,
         is_indexed=False,

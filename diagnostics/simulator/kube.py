@@ -12,7 +12,7 @@ import msgspec
 from diagnostics.simulator import pod_log, selectors
 from diagnostics.simulator.cluster_state import ClusterState, StateStore
 from diagnostics.simulator.discovery import Resource, documents, find
-from diagnostics.simulator.pages import GZIP_FROM_BYTES, Item, PageStore
+from diagnostics.simulator.pages import GZIP_FROM_BYTES, PageStore
 from diagnostics.simulator.workloads import Json
 
 TOO_OLD = (
@@ -199,6 +199,3 @@ def _limit(query: Query) -> int:
     except ValueError:
         message = f'strconv.ParseInt: parsing "{query["limit"]}": invalid syntax'
         raise Refused(400, "BadRequest", message) from None
-
-
-__all__ = ["Answer", "Item", "KubeApi", "Refused", "method_not_allowed"]

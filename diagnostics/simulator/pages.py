@@ -4,7 +4,6 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from threading import Lock
 
 GZIP_FROM_BYTES = 128 * 1024
@@ -55,7 +54,3 @@ class PageStore:
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         return data
-
-
-def is_sorted(items: Sequence[Item]) -> bool:
-    return all(a.key < b.key for a, b in pairwise(items))

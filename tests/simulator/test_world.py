@@ -1,5 +1,6 @@
 """The world follows from its config and the time, and does not contradict itself."""
 
+import json
 from collections import Counter
 from datetime import timedelta
 from typing import Any
@@ -116,3 +117,13 @@ def test_too_few_or_too_many_pods_are_refused() -> None:
         world(nodes=40, pods=100)
     with pytest.raises(ValueError, match="too many"):
         world(nodes=13, pods=2000)
+
+
+def test_a_large_cluster_has_pods_of_the_usual_size() -> None:
+    pods = [encoded_pod(p) for p in world(nodes=120, pods=1200).pods]
+    assert len(pods) == 1200
+    assert 6_000 < sum(map(len, pods)) / len(pods) < 9_000
+    managed = sum(
+        len(json.dumps(json.loads(p)["metadata"]["managedFields"], separators=(",", ":"))) for p in pods
+    )
+    assert 0.25 < managed / sum(map(len, pods)) < 0.4

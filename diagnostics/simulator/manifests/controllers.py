@@ -6,9 +6,11 @@ from datetime import datetime
 from diagnostics.simulator.identity import uuid_of
 from diagnostics.simulator.manifests import metadata as meta
 from diagnostics.simulator.manifests.pods import template_labels, template_spec
+from diagnostics.simulator.operator_stack import COMPONENTS
 from diagnostics.simulator.timestamps import HOUR, rfc3339, seconds
 from diagnostics.simulator.workloads import Json, SimPod, Workload
 
+_OPERANDS = {c.name for c in COMPONENTS}
 _KINDS = {
     "Deployment": ("deployments", "apps/v1"),
     "StatefulSet": ("statefulsets", "apps/v1"),
@@ -56,6 +58,9 @@ def _object(workload: Workload, api_version: str, spec: Json, status: Json) -> J
         labels=labels,
         annotations=annotations,
     )
+    if workload.kind == "DaemonSet" and workload.name in _OPERANDS:
+        uid = uuid_of(workload.seed, "ClusterPolicy")
+        metadata["ownerReferences"] = meta.owner("nvidia.com/v1", "ClusterPolicy", "cluster-policy", uid)
     if workload.cron_schedule:
         name = workload.name.rsplit("-", 1)[0]
         metadata["ownerReferences"] = meta.owner("batch/v1", "CronJob", name, _cron_uid(workload))
@@ -131,6 +136,7 @@ def _progress(kind: str, is_true: bool, moment: datetime, reason: str, message: 
 def _replica_set(workload: Workload, pods: Sequence[SimPod]) -> Json:
     labels = template_labels(workload)
     count = {"replicas": len(pods), "fullyLabeledReplicas": len(pods), "readyReplicas": _ready(pods)}
+    count["availableReplicas"] = _ready(pods)
     status = {k: v for k, v in count.items() if v or k == "replicas"} | {"observedGeneration": 1}
     template = {"metadata": {"labels": labels}, "spec": template_spec(workload)}
     spec = {"replicas": workload.replicas, "selector": {"matchLabels": labels}, "template": template}
@@ -167,6 +173,7 @@ def _stateful_set(workload: Workload, pods: Sequence[SimPod]) -> tuple[Json, Jso
     }
     revision = f"{workload.name}-{workload.template_hash}"
     counts = {"replicas": len(pods), "readyReplicas": _ready(pods), "currentReplicas": len(pods)}
+    counts["updatedReplicas"] = len(pods)
     return spec, {"observedGeneration": 1} | {k: v for k, v in counts.items() if v} | {
         "currentRevision": revision,
         "updateRevision": revision,
