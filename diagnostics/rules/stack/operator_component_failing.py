@@ -14,7 +14,7 @@ State, reason, restarts and last message of each container of the operator's pod
 own timestamps.
 
 ## Not reported
-Pods younger than `operator_failing_after`; completed validation pods; a node in a driver upgrade whose pods are being
+Pods younger than `operator_failing_after`, and crash loops with fewer than `restarts_min` restarts; completed validation pods; a node in a driver upgrade whose pods are being
 replaced; pods that only wait, when the component they wait for is reported.
 
 ## References
@@ -63,7 +63,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
             continue
         failure = failure_of(pod)
         subject = _subject(snapshot, pod)
-        if failure is None or not _is_old(snapshot, limits, subject, pod):
+        if failure is None or not _is_old(snapshot, limits, subject, pod, failure):
             continue
         by_place[subject].append((pod, failure))
     for subject, failing in by_place.items():
@@ -78,18 +78,30 @@ def _subject(snapshot: Snapshot, pod: Pod) -> Subject:
     return Subject.of_node(node) if node else Subject(kind="Node", name=pod.node, api_version="v1")
 
 
-def _is_old(snapshot: Snapshot, limits: Limits, subject: Subject, pod: Pod) -> bool:
+def _is_old(snapshot: Snapshot, limits: Limits, subject: Subject, pod: Pod, failure: Failure) -> bool:
+    """Old enough to be no start-up: by the pod's age, and by its restarts or how long it has not been ready.
+
+    Without a readiness probe a container counts as ready while it runs, so the Ready condition's time starts again
+    at every crash: a crash loop is told by its restarts.
+    """
+    values = limits.of(subject).values
+    age = snapshot.age(pod.started_at or pod.created_at)
+    if age is None or age < values.operator_failing_after:
+        return False
+    if failure.how == "crash-loop" and failure.container.restarts >= values.restarts_min:
+        return True
     ready = pod.condition("Ready")
-    since = (ready.since if ready else None) or pod.started_at or pod.created_at
-    age = snapshot.age(since)
-    return age is not None and age >= limits.of(subject).values.operator_failing_after
+    not_ready_for = snapshot.age(ready.since if ready else None)
+    return not_ready_for is None or not_ready_for >= values.operator_failing_after
 
 
 def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]]) -> Hit:
     pod, failure = failing[0]
     component = COMPONENTS[component_label(pod) or "gpu-operator"]
     slug = component.lower().replace(" ", "-")
-    cause = failure.signature or f"{slug}-{failure.how}"
+    # Another component on the node may say aloud what the first one fails of.
+    said = next((f.signature for _, f in failing if f.signature and not f.is_victim), None)
+    cause = said or f"{slug}-{failure.how}"
     victims = [COMPONENTS[component_label(p) or ""] for p, f in failing[1:] if f.is_victim]
     others = [COMPONENTS[component_label(p) or ""] for p, f in failing[1:] if not f.is_victim]
     gpus = _gpus_on(snapshot, pod.node)
@@ -102,12 +114,20 @@ def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]
         Evidence("Restarts", str(failure.container.restarts), "restarts", "restartCount"),
         Evidence(
             "Not ready for",
-            span(snapshot.age((ready.since if ready else None) or pod.created_at)),
-            source="Ready condition, lastTransitionTime",
+            span(snapshot.age(ready.since if ready else None)),
+            source="Ready condition, lastTransitionTime; starts again at each crash",
         ),
+        Evidence("Age of the pod", span(snapshot.age(pod.created_at)), source="metadata.creationTimestamp"),
     ]
-    if failure.message:
-        evidence.append(Evidence("It said", printable(failure.message, 600), source="container message"))
+    evidence += [
+        Evidence(
+            "It said" if f is failure else f"{p.name} said",
+            printable(f.message, 600),
+            source="container message",
+        )
+        for p, f in failing
+        if f.message and (f is failure or f.signature)
+    ]
     if victims:
         evidence.append(Evidence("Waiting for it", listed(sorted(set(victims)), 8), source="init containers"))
     if others:
@@ -130,7 +150,7 @@ def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]
         gpus=gpus if serving else 0,
         nodes=(pod.node,) if pod.node else (),
         pods=tuple(p.key for p, _ in failing),
-        fix=_fix(pod, failure, component),
+        fix=_fix(pod, failure, component, cause),
     )
 
 
@@ -138,7 +158,7 @@ def _gpus_on(snapshot: Snapshot, node: str | None) -> int:
     return len(snapshot.gpus_by_node.get(node or "", []))
 
 
-def _fix(pod: Pod, failure: Failure, component: str) -> Fix:
+def _fix(pod: Pod, failure: Failure, component: str, cause: str) -> Fix:
     container = failure.container.name
     looks = [steps.describe_pod(pod)]
     if failure.how in {"crash-loop", "not-ready", "failed", "init-stuck"}:
@@ -155,7 +175,9 @@ def _fix(pod: Pod, failure: Failure, component: str) -> Fix:
     repair = Step(
         kind=StepKind.FIX,
         title="Repair what the message names",
-        why=_REPAIR.get(failure.signature or failure.how, "The message of the container names the reason."),
+        why=_REPAIR.get(
+            cause if cause in _REPAIR else failure.how, "The message of the container names the reason."
+        ),
         risk=Risk.SAFE,
         expect="The container starts at its next attempt, at most five minutes later.",
     )

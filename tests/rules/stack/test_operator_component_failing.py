@@ -37,7 +37,9 @@ def crashing(name: str, message: str = "", **fields: Any) -> Container:
 
 
 def pulling(name: str) -> Container:
-    return Container(name=name, state="waiting", waiting_reason="ImagePullBackOff", waiting_message="not found")
+    return Container(
+        name=name, state="waiting", waiting_reason="ImagePullBackOff", waiting_message="not found"
+    )
 
 
 def waiting_in_init(name: str) -> Container:
@@ -69,7 +71,12 @@ def test_a_driver_that_cannot_be_pulled_is_the_cause_and_the_rest_wait() -> None
 @pytest.mark.parametrize(
     ("app", "container", "cause", "severity"),
     [
-        ("nvidia-device-plugin-daemonset", crashing("nvidia-device-plugin"), "device-plugin-crash-loop", "critical"),
+        (
+            "nvidia-device-plugin-daemonset",
+            crashing("nvidia-device-plugin"),
+            "device-plugin-crash-loop",
+            "critical",
+        ),
         (
             "nvidia-device-plugin-daemonset",
             crashing("nvidia-device-plugin", "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND"),
@@ -84,7 +91,12 @@ def test_a_driver_that_cannot_be_pulled_is_the_cause_and_the_rest_wait() -> None
         ),
         ("nvidia-container-toolkit-daemonset", crashing("ctr"), "container-toolkit-crash-loop", "critical"),
         ("nvidia-dcgm-exporter", crashing("nvidia-dcgm-exporter"), "dcgm-exporter-crash-loop", "warning"),
-        ("gpu-feature-discovery", crashing("gpu-feature-discovery"), "feature-discovery-crash-loop", "warning"),
+        (
+            "gpu-feature-discovery",
+            crashing("gpu-feature-discovery"),
+            "feature-discovery-crash-loop",
+            "warning",
+        ),
         (
             "nvidia-mig-manager",
             crashing("nvidia-mig-manager", "unable to apply MIG config: 8 clients are using the GPU"),
@@ -120,6 +132,33 @@ def test_the_operators_own_deployment_is_not_blamed_on_a_node() -> None:
     controller = component("gpu-operator", crashing("gpu-operator"), owners=(replica_set,), root=deployment)
     (finding,) = findings(node(), controller)
     assert finding.subject.kind == "Deployment"
+
+
+def test_a_crash_loop_without_readiness_probe_is_told_by_its_restarts() -> None:
+    """Ready while it runs: the condition's time starts again at every crash."""
+    flapping = (Condition("Ready", "False", since=ago(minutes=1)),)
+    plugin = component(
+        "nvidia-device-plugin-daemonset", crashing("nvidia-device-plugin"), conditions=flapping, minutes=90
+    )
+    assert findings(node(), plugin)
+    once = component(
+        "nvidia-device-plugin-daemonset",
+        crashing("nvidia-device-plugin", restarts=1),
+        conditions=flapping,
+        minutes=90,
+    )
+    assert not findings(node(), once)
+
+
+def test_what_one_component_says_names_the_cause_of_another() -> None:
+    validator = component("nvidia-operator-validator", crashing("driver-validation", is_init=True))
+    exporter = component(
+        "nvidia-dcgm-exporter",
+        crashing("nvidia-dcgm-exporter", "nvml error: driver/library version mismatch"),
+    )
+    (finding,) = findings(node(), validator, exporter)
+    assert finding.cause == "driver-library-mismatch"
+    assert finding.title.startswith("Validator fails")
 
 
 def test_a_young_pod_is_left_alone() -> None:
