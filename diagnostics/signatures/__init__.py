@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from diagnostics.signatures import collectives, gpu_memory, host_memory, kernel, listings, servers
 from diagnostics.signatures.grammar import Numbers, Signature, Words, read_groups, size_bytes
-from diagnostics.signatures.streams import Stream, streams
+from diagnostics.signatures.streams import Stream, streams, wrap_width
 from diagnostics.snapshot import LogSignal
 from diagnostics.text import printable
 
@@ -31,6 +31,7 @@ MOST_SIGNALS = 16
 
 
 class _Found(NamedTuple):
+    name: str
     stream: Stream
     start: int
     end: int
@@ -49,8 +50,33 @@ def signals_in(
 
     `text` is masked already. Bounded: the newest 8 MiB, 200 messages and 16 different signals of each kind.
     """
-    parts = streams(text)
-    kept: list[tuple[int, LogSignal]] = []
+    kept = _kept(streams(text))
+    if (width := wrap_width(text)) is not None:
+        kept = _better(kept, _kept(streams(text, width)))
+    found = sorted((item for items in kept.values() for item in items), key=lambda pair: pair[0].line_number)
+    return tuple(
+        LogSignal(
+            namespace=namespace,
+            pod=pod,
+            container=container,
+            previous=previous,
+            signal=item.name,
+            line=_line(item),
+            numbers=item.numbers,
+            words=item.words,
+            at=item.stream.times[item.stream.line_at(item.start)],
+            count=count,
+        )
+        for item, count in found
+    )
+
+
+_Kept = dict[str, list[tuple[_Found, int]]]
+"""Signature -> what is kept of it, each with its count."""
+
+
+def _kept(parts: list[Stream]) -> _Kept:
+    kept: _Kept = {}
     for signature in SIGNATURES:
         found = sorted((f for part in parts for f in _found(signature, part)), key=lambda f: f.line_number)
         merged: dict[object, tuple[_Found, int]] = {}
@@ -59,21 +85,17 @@ def signals_in(
             key = None if signature.is_repeated else told
             count = merged.pop(key)[1] if key in merged else 0
             merged[key] = (item, count + 1)
-        for item, count in list(merged.values())[-MOST_SIGNALS:]:
-            signal = LogSignal(
-                namespace=namespace,
-                pod=pod,
-                container=container,
-                previous=previous,
-                signal=signature.name,
-                line=_line(item),
-                numbers=item.numbers,
-                words=item.words,
-                at=item.stream.times[item.stream.line_at(item.start)],
-                count=count,
-            )
-            kept.append((item.line_number, signal))
-    return tuple(signal for _, signal in sorted(kept, key=lambda pair: pair[0]))
+        kept[signature.name] = list(merged.values())[-MOST_SIGNALS:]
+    return kept
+
+
+def _better(plain: _Kept, glued: _Kept) -> _Kept:
+    """The reading that tells more: a guess at how lines were cut must not cost a message."""
+
+    def told(kept: _Kept) -> int:
+        return sum(1 + len(item.numbers) + len(item.words) for items in kept.values() for item, _ in items)
+
+    return max(plain, glued, key=told)
 
 
 def _found(signature: Signature, stream: Stream) -> Iterator[_Found]:
@@ -128,7 +150,7 @@ def _read(signature: Signature, stream: Stream, match: re.Match[str], until: int
             amount = size_bytes(sentence["bytes"])
             if amount is not None:
                 numbers[f"{name[:-1]}{sentence['key']}_bytes"] = amount
-    return _Found(stream, match.start(), max(end, match.start() + 1), numbers, words)
+    return _Found(signature.name, stream, match.start(), max(end, match.start() + 1), numbers, words)
 
 
 def _line(item: _Found) -> str:

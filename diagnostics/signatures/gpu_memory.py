@@ -7,22 +7,23 @@ cuBLAS, cuDNN, NCCL, TensorFlow, XLA, TensorRT, ggml and HAMi as their users rep
 from diagnostics.signatures.grammar import Signature
 
 _TORCH_FIELDS = {
+    # Each amount with the words on both sides of it, so that half a number is never taken for one.
     # Up to 2.0: "(GPU d; T total capacity; A already allocated; F free; [L allowed; ]RT reserved in total)".
     "old index": r"\(GPU (?P<gpu_index>\d{1,3});",
-    "old total": r"(?P<total_bytes>SZ) total capacity",
-    "old allocated": r"(?P<allocated_bytes>SZ) already allocated",
+    "old total": r"GPU \d{1,3}; (?P<total_bytes>SZ) total capacity",
+    "old allocated": r"capacity; (?P<allocated_bytes>SZ) already allocated",
     "old free": r"already allocated; (?P<free_bytes>SZ) free",
-    "old reserved": r"(?P<reserved_total_bytes>SZ) reserved in total",
+    "old reserved": r"; (?P<reserved_total_bytes>SZ) reserved in total",
     # From 2.1; the index may be empty, and 2.1 spells "capacty".
     "index": r"GPU (?P<gpu_index>\d{1,3}) has a total capaci?ty",
     "total": r"has a total capaci?ty of (?P<total_bytes>SZ)",
     "free": r"of which (?P<free_bytes>SZ) is free",
     "process_*": r"Process (?P<key>\d{1,10}) has (?P<bytes>SZ) memory in use",
     "this process": r"this process has (?P<process_bytes>SZ) memory in use",
-    "allowed": r"(?P<allowed_bytes>SZ) allowed",
+    "allowed": r"[;.] (?P<allowed_bytes>SZ) allowed",
     "allocated": r"allocated memory (?P<allocated_bytes>SZ) is allocated by PyTorch",
-    "pools": r"(?P<private_pools_bytes>SZ) allocated in private pools",
-    "unallocated": r"(?P<reserved_unallocated_bytes>SZ) is reserved by PyTorch but unallocated",
+    "pools": r"with (?P<private_pools_bytes>SZ) allocated in private pools",
+    "unallocated": r"and (?P<reserved_unallocated_bytes>SZ) is reserved by PyTorch but unallocated",
 }
 
 SIGNATURES = (

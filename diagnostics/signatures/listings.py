@@ -79,7 +79,7 @@ def read_segment(text: str, start: int) -> tuple[Numbers, Words, int] | None:
     blocks.
     """
     first, last = _braces(text, start)
-    segment = text[first:last]
+    segment = text[first:last].replace("\n", " ")
     total = _TOTAL.search(segment)
     active = _ACTIVE.search(segment) or _ALLOCATED.search(segment)
     if total is None or active is None:

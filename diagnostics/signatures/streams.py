@@ -6,6 +6,7 @@ A message is read from the stream that it belongs to, whatever others wrote in b
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -47,22 +48,37 @@ class Stream:
         return bisect_right(self.starts, position) - 1
 
 
-def streams(text: str) -> list[Stream]:
-    """Take a log tail apart. Lines without a prefix continue the stream before them."""
+def wrap_width(text: str) -> int | None:
+    """The width at which lines seem to have been cut, words or not (`fold`); None where nothing looks like it."""
+    widths = Counter(len(line) for line in text[-MOST_CHARACTERS:].splitlines() if 40 <= len(line) <= 400)
+    common = widths.most_common(1)
+    return common[0][0] if common and common[0][1] > 1 else None
+
+
+def streams(text: str, width: int | None = None) -> list[Stream]:
+    """Take a log tail apart. Lines without a prefix continue the stream before them.
+
+    With `width`, what follows a line of exactly that width is glued to it without a blank.
+    """
     text = text[-MOST_CHARACTERS:]
     collected: dict[str, tuple[list[str], list[int], list[datetime | None]]] = {}
-    last = ""
+    last, cut_in = "", None
     for index, raw in enumerate(text.splitlines()):
         if not raw or raw.isspace():
             continue
-        who, at, line = _taken_apart(_bounded(raw))
+        who, at, line, is_apart = _taken_apart(_bounded(raw))
         if not line:
             continue
         last = last if who is None else who
         parts, lines, times = collected.setdefault(last, ([], [], []))
-        parts.append(line)
-        lines.append(index)
-        times.append(at)
+        if cut_in == last and len(parts[-1]) < MOST_PER_LINE:
+            parts[-1] += f" {line}" if is_apart else line
+        else:
+            parts.append(line)
+            lines.append(index)
+            times.append(at)
+        is_cut = len(raw) == width and not raw[-1].isspace()
+        cut_in = last if is_cut else None
     return [_stream(*found) for found in collected.values()]
 
 
@@ -82,11 +98,11 @@ def _bounded(line: str) -> str:
     return f"{line[:half]} … {line[-half:]}"
 
 
-def _taken_apart(line: str) -> tuple[str | None, datetime | None, str]:
-    """(who wrote it, or None; when; the line without both)."""
-    who, at, position = None, None, 0
-    while position < len(line) and line[position].isspace():
-        position += 1
+def _taken_apart(line: str) -> tuple[str | None, datetime | None, str, bool]:
+    """(who wrote it, or None; when; the line without both; whether it began with a blank)."""
+    who, at = None, None
+    position = len(line) - len(line.lstrip())
+    rest = 0
     for _ in range(4):
         if match := _TIME.match(line, position):
             at = at or _moment(match)
@@ -96,8 +112,8 @@ def _taken_apart(line: str) -> tuple[str | None, datetime | None, str]:
             match = _LEVEL.match(line, position)
         if match is None:
             break
-        position = match.end()
-    return who, at, " ".join(line[position:].split())
+        position = rest = match.end()
+    return who, at, " ".join(line[rest:].split()), line[rest : rest + 1].isspace()
 
 
 def _moment(match: re.Match[str]) -> datetime | None:

@@ -15,6 +15,12 @@ OOM = (
     "memory 43.67 GiB is allocated by PyTorch, and 335.07 MiB is reserved by PyTorch but unallocated."
 )
 
+OLD = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 16.00 GiB (GPU 0; 44.53 GiB total capacity; 43.67 GiB already "
+    "allocated; 187.94 MiB free; 44.00 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try "
+    "setting max_split_size_mb to avoid fragmentation."
+)
+
 
 def read(text: str) -> tuple[LogSignal, ...]:
     return signals_in(text, namespace="research", pod="train-0", container="main")
@@ -62,6 +68,19 @@ def test_reads_a_message_that_a_wrapper_broke_at_blanks(width: int) -> None:
         line = f"{line} {word}" if line else word
     wrapped = "\n".join([*lines, line])
     assert one(wrapped).numbers == one(OOM).numbers
+
+
+@pytest.mark.parametrize("width", range(60, 132))
+def test_reads_a_message_that_was_cut_in_the_middle_of_words(width: int) -> None:
+    for message in (OOM, OLD):
+        cut = "\n".join(message[i : i + width] for i in range(0, len(message), width))
+        assert one(cut).numbers == one(message).numbers
+
+
+def test_leaves_lines_of_equal_length_apart() -> None:
+    line = "nothing of interest in this line of forty-eight chars"
+    text = "\n".join([line, OOM, *[line] * 9, "RuntimeError: CUDA error: out of memory, with some mo"])
+    assert [s.signal for s in read(text)] == ["torch-cuda-oom", "cuda-runtime-oom"]
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ FULL = render(
     this_process=78 * GIB,
 )
 SHARED = render(
-    "2.5", requested=2 * GIB, total=80 * GIB, free=GIB, allocated=40 * GIB, unallocated=0.5 * GIB, this_process=41 * GIB,
-    processes={7: 38 * GIB},
+    "2.5", requested=2 * GIB, total=80 * GIB, free=GIB, allocated=40 * GIB, unallocated=0.5 * GIB,
+    this_process=41 * GIB, processes={7: 38 * GIB},
 )  # fmt: skip
 PIECES = render(
     "2.5", requested=4 * GIB, total=80 * GIB, free=0.5 * GIB, allocated=66 * GIB, unallocated=12 * GIB,
