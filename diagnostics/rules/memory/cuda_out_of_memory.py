@@ -109,6 +109,8 @@ def _evidence(
     log = f"log of {pod.key}, container {name}, {run}"
     if verdict.signal is not None:
         yield Evidence("message", verdict.signal.line, source=log)
+    if verdict.decided_by is not None:
+        yield Evidence("decided by", verdict.decided_by.line, source=f"log of {pod.key}, container {name}")
     n = verdict.numbers
     if n is not None:
         guessed = " (the listed process that fits it)" if n.is_process_guessed else ""

@@ -160,6 +160,7 @@ def _listing(signals: Sequence[LogSignal], device: Device, message: LogSignal) -
         confidence=Confidence.MEDIUM if total is not None else Confidence.LOW,
         because=f"{because}, and no other pod shares it." if is_orphans else f"{because}.",
         signal=message,
+        decided_by=shown[-1],
     )
 
 
@@ -211,6 +212,7 @@ def _segments(
         f"live blocks "
         f"of {gib(signal.numbers['active_bytes'])}: it can neither be reused nor given back.",
         signal=next(reversed(by_name.values())),
+        decided_by=signal,
     )
 
 

@@ -82,6 +82,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     signal: LogSignal | None = None
     numbers: OomNumbers | None = None
+    decided_by: LogSignal | None = None
+    """Another signal that decides: a listing of processes or of MIG devices, a memory segment."""
 
 
 def oom_numbers(signal: LogSignal, limits: Thresholds) -> OomNumbers:

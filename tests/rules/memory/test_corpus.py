@@ -87,6 +87,14 @@ def test_a_case_shows_its_evidence_and_reads_before_it_changes(name: str) -> Non
     assert {s.kind for s in finding.fix.steps} == {"diagnose", "fix", "verify", "escalate"}
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("processes_pile_up", "5144 MiB"), ("oom_segment_split", "11643387904")]
+)
+def test_a_deciding_listing_is_among_the_evidence(name: str, words: str) -> None:
+    (finding,) = findings(CASES[name]["kind"], CASES[name]["input"])
+    assert words in next(e.value for e in finding.evidence if e.label == "decided by")
+
+
 def test_mutations_do_change_the_cases() -> None:
     for name, case in CASES.items():
         text = case["input"]
