@@ -1,24 +1,41 @@
 """Joins what the sources gave into one Snapshot, by node, device and pod. Pure."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 
-from diagnostics.collect import devices, racks
+from diagnostics.collect import devices, racks, windows
 from diagnostics.collect.readings import ClusterObjects, LogReadings, Readings
+from diagnostics.collect.windows import RecentSamples
 from diagnostics.gangs import gangs_of
 from diagnostics.limits import Limits
+from diagnostics.quantities import span
 from diagnostics.snapshot import (
+    Gpu,
     OwnerKey,
     Past,
     Pod,
     Snapshot,
+    Source,
+    SourceState,
+    SourceStatus,
     Workload,
 )
 from diagnostics.states import with_states
 
+FEWEST_POLLS = 2
+"""One sample is no window."""
 MAX_OWNER_CHAIN = 8
 """Owner references are data: a loop in them must end."""
+
+
+class Assembled(NamedTuple):
+    """The snapshot, and the samples that make the next poll's windows (None where Prometheus makes them)."""
+
+    snapshot: Snapshot
+    recent: RecentSamples | None
 
 
 def assemble(
@@ -29,18 +46,27 @@ def assemble(
     logs: LogReadings,
     rack_label: str = "",
     past: Past | None = None,
+    recent: RecentSamples | None = None,
     limits: Limits | None = None,
-) -> Snapshot:
-    """`snapshot` (which brings `taken_at` and the cluster's name) filled with everything that was read."""
-    past = past or Past()
+) -> Assembled:
+    """`snapshot` (which brings `taken_at` and the cluster's name) filled with everything that was read.
+
+    `recent`: samples of earlier polls, for clusters without Prometheus; their windows end with this poll's sample.
+    """
+    past, limits = past or Past(), limits or Limits()
     pods = with_roots(objects.pods, objects.workloads)
     nodes = racks.placed(objects.nodes, rack_label)
     gpus = devices.joined(nodes, pods, readings.devices, past)
+    statuses = readings.statuses
+    if recent is not None:
+        recent = windows.extended(recent, gpus, snapshot.taken_at, limits.site.window)
+        gpus, window = _with_windows(gpus, recent, snapshot.taken_at, limits)
+        statuses = (*(s for s in statuses if s.name is not Source.WINDOW), window)
     filled = msgspec.structs.replace(
         snapshot,
         cluster_id=objects.cluster_id or snapshot.cluster_id,
         server_version=objects.server_version,
-        sources=(*objects.statuses, *readings.statuses, logs.status),
+        sources=(*objects.statuses, *statuses, logs.status),
         apis=objects.apis,
         nodes=nodes,
         pods=pods,
@@ -56,12 +82,30 @@ def assemble(
         has_pod_labels=readings.has_pod_labels,
         past=past,
     )
-    states = with_states(filled, limits or Limits())
+    states = with_states(filled, limits)
     judged = tuple(
         msgspec.structs.replace(gpu, state=states[gpu.slot][0], is_unjudged=states[gpu.slot][1])
         for gpu in filled.gpus
     )
-    return msgspec.structs.replace(filled, gpus=judged)
+    return Assembled(msgspec.structs.replace(filled, gpus=judged), recent)
+
+
+def _with_windows(
+    gpus: tuple[Gpu, ...], recent: RecentSamples, taken_at: datetime, limits: Limits
+) -> tuple[tuple[Gpu, ...], SourceStatus]:
+    """Windows from our own samples, and how far they carry."""
+    span_ = limits.site.window
+    found = windows.windows_of(recent, taken_at, span_)
+    gpus = tuple(msgspec.structs.replace(gpu, window=found.get(gpu.slot, gpu.window)) for gpu in gpus)
+    if len(recent.polls) < FEWEST_POLLS:
+        detail = "a window of metrics needs Prometheus, or earlier polls of this cluster"
+        return gpus, SourceStatus(name=Source.WINDOW, state=SourceState.ABSENT, detail=detail)
+    since = taken_at - datetime.fromtimestamp(recent.polls[0], UTC)
+    needed = limits.site.window_coverage_min_ratio * span_
+    if since < needed:
+        detail = f"{span(since)} of the {span(span_)} that rules judge by have been polled so far"
+        return gpus, SourceStatus(name=Source.WINDOW, state=SourceState.PARTIAL, detail=detail)
+    return gpus, SourceStatus(name=Source.WINDOW, state=SourceState.OK, items=len(found))
 
 
 def with_roots(pods: tuple[Pod, ...], workloads: tuple[Workload, ...]) -> tuple[Pod, ...]:

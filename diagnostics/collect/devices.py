@@ -60,17 +60,17 @@ def _keys(hint: str) -> tuple[str, ...]:
 
 
 def _devices_of(node: Node, holders: list[Pod], readings: list[DeviceReading], past: Past) -> list[Gpu]:
-    named = _named(node, holders, readings, past)
+    named = _named(node, holders, readings)
     devices = _with_holders(_filled(node, named, past), holders)
     return _with_lost(node, devices)
 
 
-def _named(node: Node, holders: list[Pod], readings: list[DeviceReading], past: Past) -> list[Gpu]:
+def _named(node: Node, holders: list[Pod], readings: list[DeviceReading]) -> list[Gpu]:
     """One device per reading, and one per UUID that only pod status knows."""
     status = _status_by_uuid(holders)
     found: dict[str, Gpu] = {}
     for reading in readings:
-        gpu = _from_reading(node, reading, status.get(reading.uuid or "", []), past)
+        gpu = _from_reading(node, reading, status.get(reading.uuid or "", []))
         found.setdefault(gpu.slot, gpu)
     known = {gpu.uuid for gpu in found.values() if gpu.uuid}
     for uuid, seen in status.items():
@@ -89,7 +89,6 @@ def _named(node: Node, holders: list[Pod], readings: list[DeviceReading], past: 
             is_healthy=all(health != "Unhealthy" for _, _, health in seen),
             holders=tuple(dict.fromkeys(key for key, _, _ in seen)),
             holder_source="pod status",
-            window=past.windows.get(slot),
         )
     return list(found.values())
 
@@ -104,7 +103,7 @@ def _status_by_uuid(holders: list[Pod]) -> dict[str, list[tuple[str, str, str]]]
     return found
 
 
-def _from_reading(node: Node, reading: DeviceReading, status: list[tuple[str, str, str]], past: Past) -> Gpu:
+def _from_reading(node: Node, reading: DeviceReading, status: list[tuple[str, str, str]]) -> Gpu:
     board = reading.pci or reading.uuid or f"gpu{reading.index}"
     slot = f"{node.name}/{board}" + (f"/mig-{reading.mig_instance}" if reading.mig_instance else "")
     is_mig = reading.mig_instance is not None
@@ -126,7 +125,7 @@ def _from_reading(node: Node, reading: DeviceReading, status: list[tuple[str, st
         holders=tuple(dict.fromkeys(key for key, _, _ in status)) or reading.pods,
         holder_source="pod status" if status else "metric label" if reading.pods else "",
         metrics=reading.metrics,
-        window=reading.window or past.windows.get(slot),
+        window=reading.window,
     )
 
 

@@ -183,5 +183,3 @@ class Past(Struct, frozen=True, kw_only=True):
     """Slot -> Xids seen by earlier polls."""
     fitted: dict[str, int] = {}
     """Node -> most GPUs that it ever had."""
-    windows: dict[str, Window] = {}
-    """Slot -> window from our own earlier samples, for clusters without Prometheus."""

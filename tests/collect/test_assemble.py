@@ -1,5 +1,6 @@
 """The join: roots, racks, gangs and states; any subset of sources may be missing."""
 
+from datetime import timedelta
 from typing import Any
 
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from diagnostics.collect.assemble import assemble, with_roots
 from diagnostics.collect.racks import placed
 from diagnostics.collect.readings import ClusterObjects, LogReadings, Readings
+from diagnostics.collect.windows import RecentSamples
 from diagnostics.snapshot import (
     OwnerKey,
     Pod,
@@ -77,13 +79,16 @@ READINGS = Readings(devices=(reading(0, pods=("research/train-0",)), reading(1, 
 
 
 def test_everything_meets_in_one_snapshot() -> None:
-    found = assemble(OBJECTS, READINGS, snapshot=Snapshot(taken_at=NOW, cluster="lab"), logs=NO_LOGS)
+    found = assemble(OBJECTS, READINGS, snapshot=Snapshot(taken_at=NOW, cluster="lab"), logs=NO_LOGS).snapshot
     assert found.cluster_id == "uid-of-kube-system"
     assert [(gpu.holders, gpu.state) for gpu in found.gpus] == [(("research/train-0",), State.NO_DATA)] * 2
     assert {s.name for s in found.sources} == {Source.NODES, Source.LOGS}
 
 
-@given(st.sets(st.sampled_from(["nodes", "pods", "workloads", "events", "namespaces", "services"])), st.booleans())
+@given(
+    st.sets(st.sampled_from(["nodes", "pods", "workloads", "events", "namespaces", "services"])),
+    st.booleans(),
+)
 def test_any_source_may_be_missing(missing: set[str], metrics: bool) -> None:
     import msgspec
 
@@ -93,8 +98,28 @@ def test_any_source_may_be_missing(missing: set[str], metrics: bool) -> None:
         READINGS if metrics else Readings(),
         snapshot=Snapshot(taken_at=NOW, cluster="lab"),
         logs=NO_LOGS,
-    )
+    ).snapshot
     assert len(found.pods) == (0 if "pods" in missing else 1)
     assert len(found.gpus) == (0 if "nodes" in missing else 2)
     for gpu in found.gpus:
         assert gpu.state in ({State.FREE} if "pods" in missing else {State.NO_DATA})
+
+
+def test_own_samples_make_a_window_that_ends_with_this_poll() -> None:
+    recent: RecentSamples | None = RecentSamples()
+    states = []
+    for minute in range(0, 36, 5):
+        at = NOW + timedelta(minutes=minute)
+        assembled = assemble(
+            OBJECTS, READINGS, snapshot=Snapshot(taken_at=at, cluster="lab"), logs=NO_LOGS, recent=recent
+        )
+        recent = assembled.recent
+        states.append(assembled.snapshot.source(Source.WINDOW).state)
+    assert states[0] is SourceState.ABSENT
+    assert states[1] is SourceState.PARTIAL
+    assert states[-1] is SourceState.OK
+    window = assembled.snapshot.gpus[0].window
+    assert window is not None
+    assert window.coverage_ratio == 1.0
+    assert window.utilization_ratio is not None
+    assert window.utilization_ratio.mean == 0.5

@@ -14,8 +14,8 @@ State, reason, restarts and last message of each container of the operator's pod
 own timestamps.
 
 ## Not reported
-Pods younger than `operator_failing_after`, and crash loops with fewer than `restarts_min` restarts; completed validation pods; a node in a driver upgrade whose pods are being
-replaced; pods that only wait, when the component they wait for is reported.
+Pods younger than `operator_failing_after`, and crash loops with fewer than `restarts_min` restarts; completed
+validation pods; pods that are being replaced; components that only wait, which are named under the one they wait for.
 
 ## References
 https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/troubleshooting.html
