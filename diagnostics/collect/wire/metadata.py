@@ -22,11 +22,11 @@ _LONGEST_MESSAGE = 4096
 _MOST_REMEMBERED = 20_000
 
 
-class Wire(msgspec.Struct, rename="camel"):
-    """A part of an API object; unknown fields are passed over."""
+class Wire(msgspec.Struct, rename="camel", gc=False):
+    """A part of an API object; unknown fields are passed over. A tree from JSON holds no cycles to collect."""
 
 
-class FrozenWire(msgspec.Struct, rename="camel", frozen=True):
+class FrozenWire(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """A part that repeats from object to object: its content is its key in a `Memo`."""
 
 
@@ -51,7 +51,7 @@ class MetaWire(Wire):
     owner_references: tuple[OwnerWire, ...] | None = None
 
 
-class ConditionWire(FrozenWire, frozen=True):
+class ConditionWire(Wire):
     type: str
     status: str
     reason: str | None = None
@@ -78,16 +78,6 @@ def message(text: str | None) -> str:
     return mask_text(text[:_LONGEST_MESSAGE]) if text else ""
 
 
-def _condition(wire: ConditionWire) -> Condition:
-    return Condition(
-        intern(wire.type),
-        intern(wire.status),
-        intern(wire.reason or ""),
-        message(wire.message),
-        wire.last_transition_time,
-    )
-
-
 def _amounts(items: tuple[tuple[str, str | int | float], ...]) -> dict[str, float]:
     return resources({intern(name): str(amount) for name, amount in items})
 
@@ -100,7 +90,6 @@ class Parts:
     """Converts the parts that objects share; one for each list that is read, since it remembers them."""
 
     def __init__(self) -> None:
-        self._conditions = Memo(_condition)
         self._amounts = Memo(_amounts)
         self._annotation = Memo(_annotation)
         self._text = Memo(str)
@@ -110,8 +99,21 @@ class Parts:
         return self._text[value] if value else ""
 
     def conditions(self, wires: tuple[ConditionWire, ...] | None) -> tuple[Condition, ...]:
-        remembered = self._conditions
-        return tuple([remembered[wire] for wire in wires]) if wires else ()
+        if not wires:
+            return ()
+        text = self._text
+        return tuple(
+            [
+                Condition(
+                    text[wire.type],
+                    text[wire.status],
+                    text[wire.reason] if wire.reason else "",
+                    message(wire.message),
+                    wire.last_transition_time,
+                )
+                for wire in wires
+            ]
+        )
 
     def amounts(self, raw: Amounts | None) -> dict[str, float]:
         """Resource amounts in base units; the dictionary is shared between equal ones."""

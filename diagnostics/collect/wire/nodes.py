@@ -1,5 +1,7 @@
 """Nodes, and namespaces and services, which are as plain."""
 
+import msgspec
+
 from diagnostics.collect.wire.metadata import (
     Amounts,
     ConditionWire,
@@ -30,7 +32,7 @@ class _NodeInfo(Wire):
     os_image: str = ""
     kubelet_version: str = ""
     container_runtime_version: str = ""
-    boot_id: str = ""
+    boot_id: str = msgspec.field(name="bootID", default="")
 
 
 class _NodeStatus(Wire):
@@ -57,7 +59,7 @@ class _Port(Wire):
 
 class _ServiceSpec(Wire):
     selector: dict[str, str] | None = None
-    cluster_ip: str | None = None
+    cluster_ip: str | None = msgspec.field(name="clusterIP", default=None)
     type: str | None = None
     ports: list[_Port] | None = None
     publish_not_ready_addresses: bool | None = None
