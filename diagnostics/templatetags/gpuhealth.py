@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from django import template
 from django.utils import timezone
-from django.utils.html import conditional_escape, escape, format_html, urlize
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from diagnostics import quantities
@@ -60,6 +60,9 @@ STATES = {
     State.UNAVAILABLE: ("U", "unavailable", "not ready, unhealthy, cordoned or not allocatable"),
 }
 """State -> letter (the second channel beside colour), name, meaning."""
+LOST = "\N{REPLACEMENT CHARACTER}"
+"""Stands for a character that is not shown."""
+
 NOT_JUDGED = ("?", "not evaluated", "nothing says what this GPU does")
 
 
@@ -101,7 +104,17 @@ def shown(text: object, limit: int = 2000) -> str:
 @register.filter
 def is_plain(text: str) -> bool:
     """Every character can be seen, so that what is copied is what was read. Line breaks are allowed."""
-    return all(printable(line, len(line) + 1) == " ".join(line.split()) for line in text.split("\n"))
+    return revealed(text) == text and LOST not in text
+
+
+@register.filter
+def revealed(text: str) -> str:
+    """`text` with each character that cannot be seen (control, direction, zero width) replaced by a visible one."""
+    return "".join(c if c.isprintable() or c == "\n" else LOST for c in text)
+
+
+_LINK = re.compile(r"https?://[^\s<>]*[\w/#]")
+"""In escaped text. Only whole addresses: a bare `nvidia.com/gpu` is a resource, not a site."""
 
 
 @register.filter
@@ -129,7 +142,7 @@ def _inline(text: str, *, links: bool = False) -> str:
     if len(parts) % 2 == 0:  # an odd backtick is an ordinary character
         parts[-2:] = ["`".join(parts[-2:])]
     return "".join(
-        f"<code>{part}</code>" if at % 2 else urlize(part, nofollow=True) if links else part
+        f"<code>{part}</code>" if at % 2 else _LINK.sub(r'<a href="\g<0>">\g<0></a>', part) if links else part
         for at, part in enumerate(parts)
     )
 
@@ -176,9 +189,11 @@ def milliseconds(value: float | None) -> str | SafeString:
 
 
 @register.filter
-def seconds(value: timedelta) -> str:
-    """`0.4 s`: shorter than `duration` tells."""
-    return f"{value.total_seconds():.1f} s"
+def seconds(value: timedelta | float | None) -> str | SafeString:
+    """Of a length that a machine took; a number counts seconds."""
+    if value is None:
+        return no_data("not measured")
+    return milliseconds(1000 * (value.total_seconds() if isinstance(value, timedelta) else value))
 
 
 @register.filter
@@ -205,8 +220,10 @@ def number(value: float) -> str:
 
 @register.filter
 def or_unknown(value: str | float | None, words: str = "unknown") -> str:
-    """`value`, or `words` in the dress of missing data when it is None or empty text."""
-    return no_data(words) if value is None or value == "" else conditional_escape(str(value))
+    """`value`, fit to show; or `words` in the dress of missing data when it is None or empty text."""
+    if value is None or value == "":
+        return no_data(words)
+    return escape(printable(value) if isinstance(value, str) else number(value))
 
 
 def no_data(words: str = "not collected") -> SafeString:

@@ -307,7 +307,9 @@ def finding_detail(request: HtmxRequest, slug: str, finding_id: str) -> HttpResp
         fix_changed=request.GET.get("fix", fix) != fix,
         causes=_linked(slug, incident.causes.all()),
         symptoms=_linked(slug, incident.symptoms.all()),
-        timeline=tuple(_entry(event) for event in incident.events.select_related("actor")),
+        timeline=tuple(
+            _entry(event) for event in incident.events.select_related("actor").order_by("-at", "-pk")
+        ),
         address=f"{request.path}?fix={request.GET.get('fix', fix)[:12]}",
     )
     return render_page(request, "pages/finding_detail.html", page, partial="live")
@@ -338,5 +340,5 @@ def _entry(event: IncidentEvent) -> TimelineEntry:
     if "from" in data:
         words = f"{data['from']} → {data.get('to', '')}"
     else:
-        words = str(data.get("reason") or data.get("text") or data.get("step") or "")
+        words = str(next((data[key] for key in ("reason", "text", "step", "severity") if key in data), ""))
     return TimelineEntry(at=event.at, kind=event.kind, actor=str(event.actor or ""), words=words)

@@ -54,6 +54,11 @@ class Frame:
     cluster: ClusterLink | None = None
     freshness: Freshness | None = None
 
+    @property
+    def home(self) -> ClusterLink | None:
+        """Whose sections the navigation lists: this cluster's, or the only one's."""
+        return self.cluster or (self.clusters[0] if len(self.clusters) == 1 else None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Page:

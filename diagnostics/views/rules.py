@@ -96,4 +96,4 @@ def _family(name: str) -> str:
 
 
 def _row(rule: Rule) -> RuleRow:
-    return RuleRow(code=rule.code, slug=rule.slug, severity=rule.severity.value, title=rule.title)
+    return RuleRow(code=rule.code, slug=rule.slug, severity=rule.severity.value, title=rule.title.rstrip("."))

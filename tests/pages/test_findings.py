@@ -1,0 +1,393 @@
+"""The list of findings, and the page of one."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from diagnostics.findings import Evidence, Severity, Subject
+from diagnostics.fixes import Fix, Risk, StepKind
+from diagnostics.models import Incident, IncidentEvent, User
+from tests.builders import NOW, ago
+from tests.pages.conftest import HTMX
+from tests.pages.stored import cluster, finding, found, polled, step
+
+pytestmark = pytest.mark.django_db
+
+LIST = "/c/lab/findings/"
+ROOT = finding(
+    "GPU101",
+    "fatal-xid",
+    severity=Severity.WARNING,
+    subject=Subject(kind="GPU", name="gpu-5/00000000:12:00.0"),
+    title="GPU 2 on gpu-5: Xid 79",
+)
+SYMPTOM = finding(
+    "GPU302",
+    "partial-gang",
+    severity=Severity.CRITICAL,
+    subject=Subject(kind="Job", namespace="research", name="llama"),
+    title="Job llama: 7 of 8 workers run",
+    caused_by=(ROOT.id,),
+)
+OTHER = finding(
+    "GPU501",
+    "idle-gpu",
+    severity=Severity.INFO,
+    subject=Subject(kind="StatefulSet", namespace="notebooks", name="anna"),
+    title="StatefulSet anna holds 1 GPU without using it",
+    waste_gpus=None,
+)
+
+
+def titles(browser: Client, query: str = "") -> list[str]:
+    text = browser.get(LIST + query).content.decode()
+    return re.findall(r'class="row-link"[^>]*>\s*([^<]*?)\s*</a>', text)
+
+
+def detail(browser: Client, of: Any) -> str:
+    return browser.get(f"{LIST}{of.id}/").content.decode()
+
+
+def flat(text: str) -> str:
+    """Words of a page without its markup."""
+    return " ".join(re.sub(r"<[^>]*>", " ", text).split())
+
+
+def test_a_cause_stands_above_its_symptoms_and_the_worst_group_first(browser: Client) -> None:
+    polled(OTHER, ROOT, SYMPTOM, finding(severity=Severity.WARNING))
+
+    assert titles(browser) == [
+        "GPU 2 on gpu-5: Xid 79",
+        "Job llama: 7 of 8 workers run",
+        "Node gpu-1 offers 7 of 8 fitted GPUs",
+        "StatefulSet anna holds 1 GPU without using it",
+    ]
+    assert browser.get(LIST).content.decode().count('<tr class="symptom">') == 1
+
+
+def test_symptoms_of_symptoms_stand_under_the_first_cause(browser: Client) -> None:
+    last = finding("GPU301", "pending-gpu-pod", title="Later", caused_by=(SYMPTOM.id,))
+    polled(ROOT, SYMPTOM, last)
+
+    assert browser.get(LIST).content.decode().count("<tbody>") == 1
+
+
+def test_causes_that_run_in_a_circle_are_all_shown(browser: Client) -> None:
+    one = msgspec.structs.replace(ROOT, caused_by=(SYMPTOM.id,))
+    polled(one, SYMPTOM)
+
+    assert len(titles(browser)) == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("?severity=critical", ["Job llama: 7 of 8 workers run"]),
+        ("?namespace=notebooks", ["StatefulSet anna holds 1 GPU without using it"]),
+        ("?rule=fatal-xid", ["GPU 2 on gpu-5: Xid 79"]),
+        ("?q=XID+79", ["GPU 2 on gpu-5: Xid 79"]),
+        ("?q=gpu302", ["Job llama: 7 of 8 workers run"]),
+        ("?q=100%25", []),
+        ("?severity=critical&namespace=notebooks", []),
+    ],
+)
+def test_the_address_filters(browser: Client, query: str, shown: list[str]) -> None:
+    polled(ROOT, SYMPTOM, OTHER)
+
+    assert titles(browser, query) == shown
+
+
+def test_an_unknown_severity_filters_nothing(browser: Client) -> None:
+    polled(ROOT, SYMPTOM, OTHER)
+
+    assert len(titles(browser, "?severity=terrible")) == 3
+
+
+def test_a_filter_that_leaves_nothing_says_how_many_there_are(browser: Client) -> None:
+    polled(ROOT, OTHER)
+
+    text = flat(browser.get(f"{LIST}?q=nothing").content.decode())
+
+    assert "None of the 2 open findings is left by the filter." in text
+    assert "none of 2 open findings" in text
+
+
+def test_the_live_part_asks_again_with_the_same_filters(browser: Client) -> None:
+    polled(ROOT)
+
+    text = browser.get(f"{LIST}?severity=warning&q=a+b", headers=HTMX).content.decode()
+
+    assert 'hx-get="/c/lab/findings/?severity=warning&amp;q=a+b"' in text
+
+
+def test_the_live_part_announces_the_count(browser: Client) -> None:
+    polled(ROOT, SYMPTOM)
+
+    text = browser.get(LIST, headers=HTMX).content.decode()
+
+    status = re.search(r'<p id="status-line" hx-swap-oob="innerHTML">(.*?)</p>', text, re.DOTALL)
+    assert status
+    assert flat(status[1]) == "2 open findings: 1 critical, 1 warning"
+
+
+def test_no_findings_is_good_news_only_when_everything_was_looked_at(browser: Client) -> None:
+    polled()
+
+    text = browser.get(LIST).content.decode()
+
+    assert "All rules looked, and none has anything to report." in text
+    assert "banner-good" in text
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"rules_skipped": [{"code": "GPU501", "reason": "no window"}]}, "1 rule could not look"),
+        ({"rules_failed": [{"code": "GPU501", "error": "KeyError"}]}, "1 failed"),
+        ({"rules_partial": [{"code": "GPU501", "reason": "some"}] * 2}, "2 looked at part of the data"),
+        ({"coverage": [{"code": "GPU901", "what": "metrics", "cure": "kubectl"}]}, "1 blind spot:"),
+    ],
+)
+def test_no_findings_says_what_was_not_evaluated(browser: Client, fields: dict[str, Any], words: str) -> None:
+    polled(**fields)
+
+    text = browser.get(LIST).content.decode()
+
+    assert "No open findings, but not everything was looked at." in text
+    assert words in flat(text)
+    assert "banner-good" not in text
+
+
+def test_no_findings_in_stale_data_is_no_good_news(browser: Client) -> None:
+    polled(at=ago(minutes=20))
+
+    text = browser.get(LIST).content.decode()
+
+    assert "Not evaluated since" in text
+    assert "banner-good" not in text
+
+
+def test_unknown_waste_is_not_zero(browser: Client) -> None:
+    polled(OTHER)
+
+    text = browser.get(LIST).content.decode()
+
+    assert 'title="none, or not known">–</span>' in text
+
+
+def test_findings_that_have_not_lasted_long_enough_are_not_shown(browser: Client) -> None:
+    of = polled(ROOT)
+    Incident.objects.update(status=Incident.Status.PENDING)
+
+    assert titles(browser) == []
+    assert browser.get(f"{LIST}{ROOT.id}/").status_code == 404
+    assert of.incidents.count() == 1
+
+
+def test_a_finding_of_another_cluster_is_not_shown(browser: Client) -> None:
+    polled(ROOT)
+    cluster("prod")
+
+    assert browser.get(f"/c/prod/findings/{ROOT.id}/").status_code == 404
+    assert "Xid 79" not in browser.get("/c/prod/findings/").content.decode()
+
+
+def many(number: int) -> list[Any]:
+    """Causes with a symptom each."""
+    causes = [finding("GPU101", subject=Subject(kind="Node", name=f"n{i}")) for i in range(number)]
+    return causes + [
+        finding("GPU302", subject=Subject(kind="Job", name=f"j{i}"), caused_by=(cause.id,))
+        for i, cause in enumerate(causes)
+    ]
+
+
+@pytest.mark.parametrize("number", [1, 30])
+def test_the_list_costs_eight_queries_however_long_it_is(
+    browser: Client, django_assert_num_queries: DjangoAssertNumQueries, number: int
+) -> None:
+    polled(*many(number))
+
+    with django_assert_num_queries(8):
+        browser.get(LIST)
+
+
+@pytest.mark.parametrize("number", [1, 12])
+def test_a_finding_costs_eight_queries_whatever_hangs_on_it(
+    browser: Client, django_assert_num_queries: DjangoAssertNumQueries, number: int
+) -> None:
+    symptoms = [
+        finding("GPU302", subject=Subject(kind="Job", name=f"j{i}"), caused_by=(ROOT.id,))
+        for i in range(number)
+    ]
+    polled(ROOT, *symptoms)
+
+    with django_assert_num_queries(8):
+        browser.get(f"{LIST}{ROOT.id}/")
+
+
+def test_a_long_list_is_cut_into_pages(browser: Client) -> None:
+    polled(*(finding(subject=Subject(kind="Node", name=f"n{i:03}")) for i in range(101)))
+
+    assert len(titles(browser)) == 100
+    assert len(titles(browser, "?page=2")) == 1
+    assert "101 to 101 of 101 causes" in flat(browser.get(f"{LIST}?page=2").content.decode())
+
+
+def test_a_finding_shows_evidence_with_unit_and_source(browser: Client) -> None:
+    of = finding(evidence=(Evidence("Temperature", "91", "°C", "DCGM_FI_DEV_GPU_TEMP"),))
+    polled(of)
+
+    assert "Temperature 91 °C DCGM_FI_DEV_GPU_TEMP" in flat(detail(browser, of))
+
+
+def test_steps_stand_in_order_with_risk_and_what_to_expect(browser: Client) -> None:
+    steps = (
+        step(title="Look", command="kubectl get nodes"),
+        step(
+            kind=StepKind.FIX,
+            title="Drain",
+            why="Loses emptyDir data.",
+            risk=Risk.DESTRUCTIVE,
+            command="kubectl drain gpu-1",
+            expect="Only DaemonSet pods are left.",
+        ),
+    )
+    of = finding(fix=Fix("Reset it", steps))
+    polled(of)
+
+    text = detail(browser, of)
+
+    assert text.index("kubectl get nodes") < text.index("kubectl drain gpu-1")
+    assert "Drain fix destructive Loses emptyDir data. kubectl drain gpu-1" in flat(text)
+    assert "Only DaemonSet pods are left." in text
+    assert 'data-copy="command-2"' in text
+
+
+def test_a_command_is_shown_exactly_as_it_is_to_be_run(browser: Client) -> None:
+    command = "kubectl get pods -l 'a in (b, c)'  --field-selector=spec.nodeName=gpu-1"
+    of = finding(fix=Fix("Look", (step(command=command),)))
+    polled(of)
+
+    shown = re.search(r'<code id="command-1">(.*?)</code>', detail(browser, of), re.DOTALL)
+
+    assert shown
+    assert shown[1] == command.replace("'", "&#x27;")
+
+
+def test_a_manifest_keeps_its_lines(browser: Client) -> None:
+    of = finding(fix=Fix("Move", (step(command="", manifest="spec:\n  replicas: 2\n"),)))
+    polled(of)
+
+    assert '<code id="manifest-1">spec:\n  replicas: 2\n</code>' in detail(browser, of)
+
+
+@pytest.mark.parametrize(
+    "hidden", ["\u202e", "\x1b[31m", "\u2066", "\x00", "\u200b", "\u00a0", "\u2028", "\r"]
+)
+def test_a_command_with_characters_that_cannot_be_seen_has_no_copy_button(
+    browser: Client, hidden: str
+) -> None:
+    of = finding(fix=Fix("Look", (step(command=f"kubectl get pod 'a{hidden}b'"),)))
+    polled(of)
+
+    text = detail(browser, of)
+
+    assert "data-copy=" not in text
+    assert "Do not paste this." in text
+    assert hidden not in text
+
+
+def test_a_symptom_points_to_its_cause_and_the_cause_to_it(browser: Client) -> None:
+    polled(ROOT, SYMPTOM)
+
+    symptom, cause = detail(browser, SYMPTOM), detail(browser, ROOT)
+
+    assert "This is a symptom. Look at its cause first:" in symptom
+    assert f'href="{LIST}{ROOT.id}/"' in symptom
+    assert f'href="{LIST}{SYMPTOM.id}/"' in cause
+    assert "This is a symptom" not in cause
+
+
+def test_a_resolved_finding_says_when_and_why(browser: Client) -> None:
+    of = polled(ROOT, at=ago(minutes=3))
+    found(of, [], ago(minutes=2))
+    found(of, [], ago(minutes=1))
+
+    text = flat(detail(browser, ROOT))
+
+    assert "Resolved 2026-06-01 11:59:00 UTC : not found by 2 polls in a row." in text
+    assert "how it looked last, at 2026-06-01 11:57:00 UTC" in text
+    assert titles(browser) == []
+
+
+def test_a_reopened_finding_counts_from_when_it_came_back(browser: Client) -> None:
+    of = polled(ROOT, at=ago(minutes=30))
+    for minutes, findings in ((29, []), (28, []), (7, [ROOT])):
+        found(of, findings, ago(minutes=minutes))
+
+    text = flat(detail(browser, ROOT))
+
+    assert "Open for 7 min" in text
+    assert "Reopened" in text
+
+
+def test_the_timeline_names_who_and_what(browser: Client, user: User) -> None:
+    polled(ROOT, at=ago(minutes=3))
+    incident = Incident.objects.get()
+    IncidentEvent.objects.create(
+        incident=incident, at=ago(minutes=1), kind="commented", actor=user, data={"text": "<b>on it</b>"}
+    )
+
+    text = detail(browser, ROOT)
+
+    assert "&lt;b&gt;on it&lt;/b&gt;" in text
+    assert "Commented <b>on it</b> by sre" in flat(text).replace("&lt;", "<").replace("&gt;", ">")
+    assert flat(text).index("Commented") < flat(text).index("Opened")
+
+
+def test_overrides_that_touched_a_finding_are_named(browser: Client) -> None:
+    of = finding(overrides=("annotation gpuhealth.io/idle-after: 2h",))
+    polled(of)
+
+    assert "annotation gpuhealth.io/idle-after: 2h" in detail(browser, of)
+
+
+def test_a_finding_has_no_success_rate_yet(browser: Client) -> None:
+    polled(ROOT)
+
+    assert "No history yet" in detail(browser, ROOT)
+
+
+def test_a_changed_fix_is_told_to_whoever_reads_the_old_one(browser: Client) -> None:
+    of = polled(ROOT, at=ago(minutes=2))
+    live = re.search(r'hx-get="([^"]*\?fix=\w+)"', detail(browser, ROOT))
+    assert live
+    unchanged = browser.get(live[1], headers=HTMX).content.decode()
+    found(
+        of,
+        [msgspec.structs.replace(ROOT, fix=Fix("Another", (step(command="kubectl cordon gpu-5"),)))],
+        ago(minutes=1),
+    )
+
+    changed = browser.get(live[1], headers=HTMX).content.decode()
+
+    assert "The guided fix has changed" not in unchanged
+    assert "The guided fix has changed" in changed
+    assert live[1] in changed
+
+
+def test_ages_count_from_when_the_finding_opened(browser: Client) -> None:
+    polled(ROOT, at=NOW - timedelta(hours=9, minutes=12))
+
+    assert 'data-age="33120"' in browser.get(LIST).content.decode()
+
+
+def test_the_subject_leads_to_its_node(browser: Client) -> None:
+    polled(ROOT)
+
+    assert 'href="/c/lab/nodes/gpu-5/"' in detail(browser, ROOT)
