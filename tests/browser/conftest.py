@@ -88,7 +88,7 @@ def chromium(browser_thread: ThreadPoolExecutor) -> Iterator[Browser]:
 def open_tab(
     chromium: Browser, browser_thread: ThreadPoolExecutor, live_server: LiveServer
 ) -> Iterator[Callable[..., Tab]]:
-    """Opens a tab; keywords are those of Playwright's `new_context`. Fails the test for whatever a page complains of."""
+    """Opens a tab; keywords are those of Playwright's `new_context`. Whatever a page complains of fails the test."""
     tabs: list[Tab] = []
 
     def opened(width: int = 1440, cookies: dict[str, str] | None = None, **options: Any) -> Tab:

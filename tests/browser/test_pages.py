@@ -134,7 +134,7 @@ def opened_at(page: Page, address: str) -> list[Request]:
     page.goto(address)
     page.wait_for_load_state("networkidle")
     requests: list[Request] = []
-    page.on("request", lambda request: requests.append(request))
+    page.on("request", lambda request: requests.append(request))  # noqa: PLW0108 - Playwright marks the function
     return requests
 
 
