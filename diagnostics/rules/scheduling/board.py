@@ -7,8 +7,8 @@ import msgspec
 from diagnostics.findings import Evidence
 from diagnostics.limits import Limits
 from diagnostics.placement import Room, rooms
+from diagnostics.rules.scheduling.holders import trouble_of
 from diagnostics.snapshot import Pod, Snapshot, Taint
-from diagnostics.states import stuck_cause
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Board:
         for pod in self.snapshot.pods:
             if pod.node is None or not pod.holds_gpus:
                 continue
-            cause = stuck_cause(pod, self.snapshot, self.limits.of(pod).values)
-            if cause is not None:
-                found.setdefault(pod.node, []).append((pod, cause))
+            trouble = trouble_of(pod, self.snapshot, self.limits.of(pod).values)
+            if trouble is not None:
+                found.setdefault(pod.node, []).append((pod, trouble.cause))
         return found

@@ -1,0 +1,194 @@
+"""Why a pod that holds GPUs cannot work, since when, and the facts; it refines the causes of the state `stuck`."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import msgspec
+
+from diagnostics.findings import Evidence
+from diagnostics.limits import Thresholds
+from diagnostics.quantities import rfc3339, span
+from diagnostics.snapshot import Container, Event, Pod, Snapshot
+from diagnostics.states import stuck_cause
+from diagnostics.text import listed, printable
+
+MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Why one holder cannot work."""
+
+    cause: str
+    words: str
+    """"… cannot work: <words>"."""
+    since: datetime | None = None
+    """Earliest moment that the objects prove; None where nothing dates it."""
+    facts: tuple[Evidence, ...] = ()
+    is_sure: bool = True
+
+
+def trouble_of(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> Trouble | None:
+    """None for a pod that holds nothing, that works, or of which it is too early to say."""
+    if not pod.holds_gpus:
+        return None
+    lost = _lost(pod, snapshot, thresholds)
+    if lost is not None:
+        return lost
+    if pod.deletion_at is not None:
+        return _terminating(pod, snapshot, thresholds)
+    failing = _failing_container(pod, snapshot, thresholds) or _unmounted(pod, snapshot, thresholds)
+    if failing is not None:
+        return failing
+    # Without a Ready condition the kubelet has said nothing: not judged.
+    if pod.condition("Ready") is not None and stuck_cause(pod, snapshot, thresholds) == "not-ready":
+        return _not_ready(pod, snapshot)
+    return None
+
+
+def _lost(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> Trouble | None:
+    node = snapshot.node_by_name.get(pod.node or "")
+    ready = node.condition("Ready") if node is not None else None
+    is_down = node is not None and node.is_ready is False
+    since = ready.since if ready is not None and is_down else None
+    down_for = snapshot.age(since)
+    is_late = _is_late(pod, snapshot, thresholds)
+    is_long = down_for is not None and down_for > thresholds.not_ready_stuck_after
+    if pod.phase != "Unknown" and not (is_down and (is_late or is_long)):
+        return None
+    facts = [_fact(pod, "phase", f"{pod.phase} {pod.reason}".strip(), "status.phase and reason")]
+    if pod.deletion_at is not None:
+        facts.append(_fact(pod, "to be gone by", rfc3339(pod.deletion_at), "metadata.deletionTimestamp"))
+    name = printable(pod.node or "", 80)
+    words = f"its node {name} is lost"
+    if node is not None and ready is not None:
+        said = f"{ready.status} since {rfc3339(ready.since) if ready.since else 'unknown'}"
+        facts.append(Evidence(f"Ready of node {name}", said, source=f"status.conditions of node {name}"))
+        if not is_down:
+            words = f"its phase is Unknown, though node {name} is ready"
+    return Trouble("unknown-node-lost", words, since or pod.deletion_at, tuple(facts))
+
+
+def _is_late(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> bool:
+    """Past the end of its grace period, which deletionTimestamp already contains."""
+    if pod.deletion_at is None:
+        return False
+    return snapshot.taken_at - pod.deletion_at > thresholds.terminating_grace
+
+
+def _terminating(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> Trouble | None:
+    if pod.deletion_at is None or not _is_late(pod, snapshot, thresholds):
+        return None
+    facts = [
+        _fact(pod, "to be gone by", rfc3339(pod.deletion_at), "metadata.deletionTimestamp, grace included")
+    ]
+    if pod.finalizers:
+        names = listed([printable(name, 80) for name in pod.finalizers])
+        facts.append(_fact(pod, "finalizers", names, "metadata.finalizers"))
+    late = span(snapshot.age(pod.deletion_at))
+    return Trouble(
+        "terminating", f"it should have been gone {late} ago and still runs", pod.deletion_at, tuple(facts)
+    )
+
+
+def _failing_container(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> Trouble | None:
+    cause = stuck_cause(pod, snapshot, thresholds)
+    began = pod.started_at or pod.created_at
+    for container in pod.containers:
+        reason = container.waiting_reason
+        name = printable(container.name, 60)
+        if (
+            cause == "crash-loop"
+            and reason == "CrashLoopBackOff"
+            and container.restarts >= thresholds.restarts_min
+        ):
+            words = f"container {name} has crashed {container.restarts} times"
+            return Trouble(cause, words, _crashing_since(container), (*_crash_facts(pod, container),))
+        if cause == "image-pull" and container.state == "waiting" and reason and reason != "PodInitializing":
+            image = printable(container.image, 160)
+            shown = (
+                _fact(pod, f"image of {name}", image, "spec.containers"),
+                *_waiting_facts(pod, container),
+            )
+            return Trouble(cause, f"image {image} cannot be pulled", began, shown)
+        if reason in CONFIG_REASONS and _is_older(began, snapshot, thresholds.pending_after):
+            words = f"container {name} cannot be created ({reason})"
+            return Trouble("config-error", words, began, _waiting_facts(pod, container))
+    return None
+
+
+def _waiting_facts(pod: Pod, container: Container) -> tuple[Evidence, ...]:
+    name, field = printable(container.name, 60), "status.containerStatuses"
+    return (
+        _fact(pod, f"waiting reason of {name}", printable(container.waiting_reason, 60), field),
+        _fact(pod, f"message of {name}", printable(container.waiting_message, 300) or "none", field),
+    )
+
+
+def _crash_facts(pod: Pod, container: Container) -> Iterator[Evidence]:
+    name = printable(container.name, 60)
+    yield _fact(pod, f"restarts of {name}", str(container.restarts), "status.containerStatuses.restartCount")
+    yield _fact(pod, f"waiting reason of {name}", container.waiting_reason, "status.containerStatuses")
+    last = container.last_terminated
+    if last is not None:
+        ended = f"{printable(last.reason, 60)}, exit code {last.exit_code}"
+        yield _fact(pod, f"last end of {name}", ended, "status.containerStatuses.lastState.terminated")
+
+
+def _crashing_since(container: Container) -> datetime | None:
+    """A lower bound from the kubelet's back-off: 10 s, doubled at each crash, at most 5 min."""
+    last = container.last_terminated
+    if last is None or last.finished_at is None:
+        return None
+    waits = sum(min(300, 10 * 2**i) for i in range(min(container.restarts, 6) - 1))
+    waits += 300 * max(0, container.restarts - 6)
+    return last.finished_at - timedelta(seconds=max(0, waits))
+
+
+def _unmounted(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> Trouble | None:
+    """Bound and not started: volumes, the sandbox, or nothing says why."""
+    waits = [c for c in pod.containers if c.waiting_reason in {"ContainerCreating", "PodInitializing"}]
+    began = pod.started_at or pod.created_at
+    if pod.phase != "Pending" or not waits or any(c.state == "running" for c in pod.containers):
+        return None
+    events = snapshot.events_by_object.get(("Pod", pod.namespace, pod.name), [])
+    mount = _last(events, MOUNT_REASONS)
+    if mount is not None and _is_older(began, snapshot, thresholds.pending_after):
+        return Trouble("mount-failed", "its volumes cannot be mounted", began, (_said(mount, pod),))
+    sandbox = _last(events, frozenset({"FailedCreatePodSandBox"}))
+    if sandbox is not None and _is_older(began, snapshot, thresholds.pending_after):
+        return Trouble("sandbox-failed", "its sandbox cannot be made", began, (_said(sandbox, pod),))
+    if _is_older(began, snapshot, thresholds.starting_for):
+        facts = (_fact(pod, "waiting reason", waits[0].waiting_reason, "status.containerStatuses"),)
+        return Trouble("not-starting", "its containers are still being created", began, facts, is_sure=False)
+    return None
+
+
+def _last(events: list[Event], reasons: frozenset[str]) -> Event | None:
+    return next((event for event in reversed(events) if event.reason in reasons), None)
+
+
+def _said(event: Event, pod: Pod) -> Evidence:
+    source = f"event {event.reason} of pod {printable(pod.key, 160)}"
+    return Evidence(event.reason, printable(event.message, 300), source=source)
+
+
+def _not_ready(pod: Pod, snapshot: Snapshot) -> Trouble:
+    ready = pod.condition("Ready")
+    since = (ready.since if ready else None) or pod.started_at or pod.created_at
+    message = printable(ready.message, 200) if ready else ""
+    words = f"it has not been ready for {span(snapshot.age(since))}"
+    return Trouble(
+        "not-ready", words, since, (_fact(pod, "Ready", f"False, {message}", "status.conditions"),), False
+    )
+
+
+def _is_older(moment: datetime | None, snapshot: Snapshot, limit: timedelta) -> bool:
+    age = snapshot.age(moment)
+    return age is not None and age > limit
+
+
+def _fact(pod: Pod, label: str, value: str, field: str) -> Evidence:
+    return Evidence(
+        f"{printable(pod.name, 120)}: {label}", value, source=f"{field} of pod {printable(pod.key, 160)}"
+    )
