@@ -1,36 +1,55 @@
-"""Snapshots in the database: the latest of each cluster."""
+"""The latest snapshot of each cluster in the database, and the metrics that the next poll needs."""
 
 from datetime import datetime
 from typing import NamedTuple
 
-from diagnostics.models import Cluster, StoredSnapshot
-from diagnostics.snapshot import Past, Snapshot, Source, stored
+from diagnostics.collect import windows
+from diagnostics.collect.windows import RecentSamples
+from diagnostics.models import Cluster, RecentSamplesRow, StoredSnapshot
+from diagnostics.snapshot import Snapshot, Source, stored
 
 
 class Packed(NamedTuple):
-    """A snapshot ready to be written: packing takes longer than writing, and no lock is held meanwhile."""
+    """What a poll leaves, ready to be written: packing takes longer than writing, and no lock is held meanwhile."""
 
+    cluster_pk: int
+    """Which cluster was asked: its earlier samples are among these."""
     taken_at: datetime
     server_version: str
-    data: bytes | None
+    snapshot: bytes | None
     """None when there is nothing in it: the last picture stays, with its age, instead of an empty one."""
+    samples: bytes | None
+    """None where Prometheus keeps them."""
 
 
-def packed(snapshot: Snapshot) -> Packed:
-    is_worth_keeping = any(snapshot.source(source).state.is_usable for source in (Source.NODES, Source.PODS))
-    data = stored.dumps(snapshot) if is_worth_keeping else None
-    return Packed(snapshot.taken_at, snapshot.server_version, data)
+def packed(cluster: Cluster, snapshot: Snapshot, recent: RecentSamples | None) -> Packed:
+    """The snapshot, and the samples that the next poll makes windows of."""
+    has_content = any(snapshot.source(source).state.is_usable for source in (Source.NODES, Source.PODS))
+    return Packed(
+        cluster.pk,
+        snapshot.taken_at,
+        snapshot.server_version,
+        stored.dumps(snapshot) if has_content else None,
+        windows.encode(recent) if recent is not None else None,
+    )
 
 
 def publish(cluster: Cluster, kept: Packed) -> None:
-    """Make this the cluster's latest snapshot, unless nothing is in it."""
+    """Make this the cluster's latest snapshot, unless nothing is in it, and its latest samples.
+
+    If it is another cluster that answered, its samples begin with the next poll.
+    """
     if kept.server_version and kept.server_version != cluster.server_version:
         cluster.server_version = kept.server_version[:60]
         cluster.save(update_fields=["server_version"])
-    if kept.data is not None:
+    if kept.samples is not None and kept.cluster_pk == cluster.pk:
+        RecentSamplesRow.objects.update_or_create(
+            cluster=cluster, defaults={"taken_at": kept.taken_at, "data": kept.samples}
+        )
+    if kept.snapshot is not None:
         StoredSnapshot.objects.update_or_create(
             cluster=cluster,
-            defaults={"taken_at": kept.taken_at, "format": stored.VERSION, "data": kept.data},
+            defaults={"taken_at": kept.taken_at, "format": stored.VERSION, "data": kept.snapshot},
         )
 
 
@@ -40,6 +59,7 @@ def latest(cluster: Cluster) -> Snapshot | None:
     return None if row is None else stored.loads(bytes(row.data))
 
 
-def past(cluster: Cluster) -> Past:  # noqa: ARG001
-    """What the next poll may know of the earlier ones."""
-    return Past()
+def recent(cluster: Cluster) -> RecentSamples:
+    """What the last polls measured; empty at first, and where Prometheus keeps it."""
+    row = RecentSamplesRow.objects.filter(cluster=cluster).first()
+    return RecentSamples() if row is None else windows.decode(bytes(row.data))

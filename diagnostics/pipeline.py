@@ -44,11 +44,12 @@ def _observe(slug: str, token: str, clock: Clock, stages: observations.Stages) -
     cluster = Cluster.objects.get(slug=slug)
     target = declared_target(slug, settings.CLUSTERS[slug])
     with stages.timed("collect"):
-        take = take_snapshot(target, clock=clock, past=archive.past(cluster), limits=settings.LIMITS)
+        recent = archive.recent(cluster)
+        take = take_snapshot(target, clock=clock, recent=recent, limits=settings.LIMITS)
     snapshot = identity.named(take.snapshot, cluster)
     with stages.timed("diagnose"):
         diagnosis = diagnose(snapshot, settings.LIMITS)
-    kept = archive.packed(snapshot)
+    kept = archive.packed(cluster, snapshot, take.recent)
     with transaction.atomic():
         with stages.timed("record"):
             cluster = identity.settled(confirm(token), snapshot.cluster_id, settings.CLUSTERS)

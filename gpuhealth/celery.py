@@ -40,7 +40,7 @@ def _settings() -> dict[str, Any]:
     }
 
 
-app.config_from_object(_settings)
+app.add_defaults(_settings)
 app.autodiscover_tasks(["diagnostics"])
 
 

@@ -4,6 +4,7 @@ import os
 import re
 import secrets
 import sys
+from argparse import ArgumentParser
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.core.exceptions import ImproperlyConfigured
 
+_data_dir_option = ArgumentParser(add_help=False, allow_abbrev=False)
+_data_dir_option.add_argument("--data-dir")
 _DURATION = re.compile(r"(\d+)\s*([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -74,7 +77,13 @@ def folder(name: str, default: Path) -> Path:
 
 
 def data_dir() -> Path:
-    """Where everything is kept that this installation writes, by the platform's custom."""
+    """Where everything is kept that this installation writes, by the platform's custom.
+
+    `--data-dir` of a command wins; it is read here, because everything else depends on it.
+    """
+    options, _ = _data_dir_option.parse_known_args(sys.argv[1:])
+    if options.data_dir:
+        return Path(options.data_dir).expanduser().absolute()
     if sys.platform == "darwin":
         default = Path("~/Library/Application Support/gpuhealth")
     else:

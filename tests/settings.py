@@ -1,29 +1,28 @@
 """The project's settings for tests: nothing of the machine's own installation is read or written."""
 
-import atexit
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
 _KEPT = ("GPUHEALTH_DATABASE_URL", "GPUHEALTH_BROKER_URL", "GPUHEALTH_REQUIRE_SERVICES")
 for _name in [name for name in os.environ if name.startswith("GPUHEALTH_") and name not in _KEPT]:
     del os.environ[_name]
-_folder = tempfile.mkdtemp(prefix="gpuhealth-tests-")
-atexit.register(shutil.rmtree, _folder, ignore_errors=True)
-os.environ["GPUHEALTH_DATA_DIR"] = _folder
+# Only names: reading settings, as type checkers do too, creates nothing.
+_folder = Path(tempfile.gettempdir())
+os.environ["GPUHEALTH_DATA_DIR"] = str(_folder / f"gpuhealth-test-{os.getpid()}")
+os.environ["GPUHEALTH_SECRET_KEY"] = "for-tests-only-0123456789abcdefghijklmnopqrstuvwxyz"
 
 from gpuhealth.settings import *  # noqa: E402, F403
-from gpuhealth.settings import STORAGES as _STORAGES  # noqa: E402
+from gpuhealth.settings import DATABASES, STORAGES  # noqa: E402
 
-if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # noqa: F405
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # In a file, as in real life, so that other processes can be tested with it.
-    DATABASES["default"]["TEST"] = {"NAME": f"{_folder}/test.sqlite3"}  # noqa: F405
+    DATABASES["default"]["TEST"] = {"NAME": str(_folder / f"gpuhealth-test-{os.getpid()}.sqlite3")}
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # Names without hashes, so that no test depends on collectstatic having been run.
-STORAGES = {
-    **_STORAGES,
+STORAGES = STORAGES | {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
-STATIC_ROOT = Path(tempfile.mkdtemp(dir=_folder))  # empty: WhiteNoise warns of a folder that is not there
+# Static files straight from their sources: nothing need be collected.
+WHITENOISE_AUTOREFRESH = WHITENOISE_USE_FINDERS = True

@@ -10,9 +10,13 @@ from django.utils import timezone
 from diagnostics import archive, pipeline
 from diagnostics.clusters import DeclaredCluster
 from diagnostics.collect import Take
+from diagnostics.collect.windows import extended
+from diagnostics.findings import Diagnosis
+from diagnostics.limits import Limits
 from diagnostics.models import Cluster, Incident, IncidentEvent, Observation, StoredSnapshot
-from diagnostics.snapshot import Past, Snapshot, Source, SourceState, SourceStatus
-from tests.builders import NOW, node, pod, snapshot
+from diagnostics.rules import diagnose
+from diagnostics.snapshot import Metrics, Snapshot, Source, SourceState, SourceStatus
+from tests.builders import NOW, gpu, node, pod, snapshot
 from tests.processes import python
 
 pytestmark = pytest.mark.django_db
@@ -23,15 +27,22 @@ Answer = Snapshot | Exception
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch, settings: Any) -> list[Answer]:
+def asked() -> list[dict[str, Any]]:
+    """What `take_snapshot` was called with, poll by poll."""
+    return []
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch, settings: Any, asked: list[dict[str, Any]]) -> list[Answer]:
     """What the cluster `prod` answers, poll by poll."""
     queue: list[Answer] = []
 
-    def take_snapshot(target: Any, **_: Any) -> Take:
+    def take_snapshot(target: Any, **arguments: Any) -> Take:
+        asked.append(arguments)
         answer = queue.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return Take(answer, {"kubernetes": 0.25})
+        return Take(answer, {"kubernetes": 0.25}, extended(arguments["recent"], answer.gpus, answer.taken_at))
 
     monkeypatch.setattr(pipeline, "take_snapshot", take_snapshot)
     settings.CLUSTERS = {"prod": DeclaredCluster(name="Production")}
@@ -119,11 +130,10 @@ def test_a_late_poll_is_not_kept(answers: list[Answer]) -> None:
 def test_no_poll_begins_while_another_runs(answers: list[Answer], monkeypatch: pytest.MonkeyPatch) -> None:
     inner: list[Observation | None] = []
     answers += [read(), read(minutes=1)]
-    diagnose = pipeline.diagnose
 
-    def again(*args: Any) -> Any:
+    def again(snapshot: Snapshot, limits: Limits) -> Diagnosis:
         inner.append(pipeline.observe("prod"))
-        return diagnose(*args)
+        return diagnose(snapshot, limits)
 
     monkeypatch.setattr(pipeline, "diagnose", again)
     assert pipeline.observe("prod") is not None
@@ -133,15 +143,14 @@ def test_no_poll_begins_while_another_runs(answers: list[Answer], monkeypatch: p
 def test_nothing_is_kept_once_another_took_over(
     answers: list[Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def overtaken(*args: Any) -> Any:
+    def overtaken(snapshot: Snapshot, limits: Limits) -> Diagnosis:
         Cluster.objects.update(lease_token="another")
-        return diagnose(*args)
+        return diagnose(snapshot, limits)
 
     def overtaken_and_broken(*_: Any) -> Any:
         Cluster.objects.update(lease_token="another")
         raise ValueError
 
-    diagnose = pipeline.diagnose
     for trouble in (overtaken, overtaken_and_broken):
         answers.append(read())
         Cluster.objects.update(lease_token="")
@@ -162,8 +171,29 @@ def test_the_same_cluster_twice_is_said(answers: list[Answer], settings: Any) ->
     assert Observation.objects.filter(cluster__slug="prod").count() == 1
 
 
-def test_what_a_poll_may_know_of_earlier_ones_begins_empty() -> None:
-    assert archive.past(Cluster.objects.create(slug="prod")) == Past()
+def test_a_poll_gets_what_earlier_ones_measured(answers: list[Answer], asked: list[dict[str, Any]]) -> None:
+    for minute in range(3):
+        at = NOW + timedelta(minutes=minute)
+        busy = gpu(metrics=Metrics(sampled_at=at, utilization_ratio=0.5))
+        answers.append(read(minutes=minute, gpus=(busy,)))
+        pipeline.observe("prod")
+
+    assert [len(arguments["recent"].polls) for arguments in asked] == [0, 1, 2]
+    assert asked[2]["recent"].slots.keys() == {gpu().slot}
+
+
+def test_another_cluster_under_the_slug_begins_without_samples(answers: list[Answer]) -> None:
+    busy = gpu(metrics=Metrics(sampled_at=NOW, utilization_ratio=0.5))
+    answers += [read(gpus=(busy,)), read(minutes=1, gpus=(busy,), cluster_id="another")]
+    old = pipeline.observe("prod")
+    new = pipeline.observe("prod")
+
+    assert old is not None
+    assert new is not None
+    assert (old.cluster.identity, new.cluster.identity) == (IDENTITY, "another")
+    assert archive.recent(old.cluster).slots
+    assert not archive.recent(new.cluster).slots
+    assert archive.latest(new.cluster) == read(minutes=1, gpus=(busy,), cluster_id="another")
 
 
 # Killed with SIGKILL, in a process of its own.
@@ -172,13 +202,14 @@ HANGS = """
 import sys, time
 from diagnostics import observations, pipeline
 from diagnostics.collect import Take
+from diagnostics.collect.windows import extended
 from tests.test_pipeline import read
 
 def hang(*_, **__):
     print('here', flush=True)
     time.sleep(60)
 
-pipeline.take_snapshot = lambda *_, **__: Take(read(), {})
+pipeline.take_snapshot = lambda *_, **__: Take(read(), {}, None)
 {patch} = hang
 pipeline.observe('prod')
 """

@@ -1,0 +1,1 @@
+"""Commands: `python manage.py help`."""
