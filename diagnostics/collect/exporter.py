@@ -28,6 +28,9 @@ MOST_BYTES = 32 * 2**20
 MOST_LINE_BYTES = 16 * 1024
 _READERS = 8
 
+_UNPARSABLE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, OSError)
+"""What the parser, and the conversion of a time, raise on a line that is broken."""
+
 BROKEN = "line is not in the exposition format"
 TOO_LONG = "line is too long"
 SEEN_TWICE = "device is shown by two exporters"
@@ -203,11 +206,11 @@ def samples_of(body: bytes, now: datetime, skips: Skips) -> Iterator[Sample]:
             lines.append(line.decode(errors="replace"))
     try:
         yield from list(_parsed("\n".join(lines) + "\n", now))
-    except ValueError:
+    except _UNPARSABLE:
         for text in lines:
             try:
                 yield from list(_parsed(text + "\n", now))
-            except ValueError:
+            except _UNPARSABLE:
                 skips.add(BROKEN, text[:80])
 
 

@@ -4,28 +4,20 @@ import re
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from diagnostics import quantities
 from diagnostics.collect.bounded_http import Unreadable
 from diagnostics.collect.dcgm import Board, Sample, Skips, boards_from
-from diagnostics.collect.dcgm_labels import DeviceKey, device_key, owner_of
-from diagnostics.collect.dcgm_metrics import METRIC_BY_FIELD, measured
-from diagnostics.collect.prometheus_connection import Connection, Series, shown_name
-from diagnostics.collect.promql import MEASURE, Questions
+from diagnostics.collect.dcgm_labels import IDENTITY_LABELS, DeviceKey
+from diagnostics.collect.prometheus_connection import Connection, Series, number, shown_name
+from diagnostics.collect.prometheus_windows import Values, WindowAnswers, values_of
+from diagnostics.collect.promql import Questions
 from diagnostics.collect.readings import Readings
 from diagnostics.collect.target import PrometheusTarget
-from diagnostics.collect.window_parts import (
-    Covered,
-    at_once,
-    in_succession,
-    window_from,
-    with_counts,
-    xids_of,
-)
-from diagnostics.snapshot import Source, SourceState, SourceStatus, Window, XidSeen
+from diagnostics.snapshot import Source, SourceState, SourceStatus
 from diagnostics.text import counted, listed, printable
 
 DEFAULT_SCRAPE = timedelta(seconds=15)
@@ -37,9 +29,6 @@ CLOCKS_DIFFER = timedelta(minutes=2)
 _LOOK_BACK = timedelta(minutes=10)
 _XID_STEPS = 60
 _PLAIN_NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
-
-Pieces = dict[str, dict[str | None, dict[str, Covered]]]
-"""Of one device: field -> holder -> scrape job -> statistics."""
 
 
 def read_prometheus(
@@ -81,8 +70,8 @@ class _Poll:
         self._warnings: list[str] = []
         self._boards: dict[DeviceKey, Board] = {}
         self._interval: timedelta | None = None
-        self._pieces: dict[DeviceKey, Pieces] = {}
-        self._xids: dict[DeviceKey, tuple[XidSeen, ...]] = {}
+        self._back = WindowAnswers(skips)
+        self._step = timedelta(seconds=max(1, round(span.total_seconds() / _XID_STEPS)))
         self._down: tuple[str, ...] = ()
         self._skew: timedelta | None = None
 
@@ -93,31 +82,29 @@ class _Poll:
         self._boards = boards_from(self._current(connection), self._skips)
         if self._boards:
             self._interval = scrape or self._measured_interval(connection)
-            for query in self._questions.windows():
-                self._take_window(self._series(connection, query, Source.WINDOW))
-            self._xids = self._seen_xids(connection)
+            self._look_back(connection)
         self._down = self._exporters_down(connection)
         self._warnings = connection.warnings
         self._skew = connection.clock_skew
 
-    def _series(self, connection: Connection, query: str, source: Source) -> list[Series]:
+    def _series(self, connection: Connection, query: str, source: Source) -> Iterator[Series]:
         """An answer, or nothing and a note of the failure."""
         try:
             return connection.instant(query)
         except Unreadable as failure:
             self.failed(source, failure)
-            return []
+            return iter(())
 
     def _current(self, connection: Connection) -> Iterator[Sample]:
-        times: dict[frozenset[tuple[str, str]], datetime] = {}
+        times: dict[Values, datetime] = {}
         for series in self._series(connection, self._questions.times(), Source.METRICS):
-            if (seconds := _number(series)) is not None and 0 < seconds < 2**33:
-                times[frozenset(series.metric.items())] = datetime.fromtimestamp(seconds, UTC)
+            if (seconds := number(series)) is not None and 0 < seconds < 2**33:
+                times[values_of(series, IDENTITY_LABELS)] = datetime.fromtimestamp(seconds, UTC)
         for query in self._questions.current():
             for series in self._series(connection, query, Source.METRICS):
                 name = series.metric.pop("__name__", "")
-                at = times.get(frozenset(series.metric.items()))
-                value = _number(series)
+                at = times.get(values_of(series, IDENTITY_LABELS))
+                value = number(series)
                 yield Sample(name, series.metric, float("nan") if value is None else value, at)
 
     def _measured_interval(self, connection: Connection) -> timedelta | None:
@@ -129,84 +116,33 @@ class _Poll:
             return None
         query = self._questions.scrapes(*source, [key.device for key in chosen], _LOOK_BACK)
         gaps = [
-            later[0] - earlier[0]
+            gap
             for series in self._series(connection, query, Source.WINDOW)
             for earlier, later in pairwise(series.values)
+            if 0 < (gap := later[0] - earlier[0]) <= _LOOK_BACK.total_seconds()
         ]
         return timedelta(seconds=max(1.0, statistics.median(gaps))) if gaps else None
 
-    def _take_window(self, answer: list[Series]) -> None:
-        parts: dict[tuple[frozenset[tuple[str, str]], str], dict[str, float]] = defaultdict(dict)
-        for series in answer:
-            stat, _, field = series.metric.pop(MEASURE, "").partition(" ")
-            value = _number(series)
-            if field in METRIC_BY_FIELD and value is not None:
-                parts[frozenset(series.metric.items()), field][stat] = value
-        for (items, field), stats in parts.items():
-            labels = dict(items)
-            key = device_key(labels)
-            covered = self._covered(field, stats)
-            if key is None or covered is None:
-                continue
-            by_job = self._pieces.setdefault(key, {}).setdefault(field, {}).setdefault(owner_of(labels), {})
-            job = labels.get("job", "")
-            by_job[job] = in_succession(by_job[job], covered) if job in by_job else covered
-
-    def _covered(self, field: str, stats: Mapping[str, float]) -> Covered | None:
-        metric = METRIC_BY_FIELD[field]
+    def _look_back(self, connection: Connection) -> None:
+        for query in self._questions.windows():
+            self._back.take_stats(self._series(connection, query, Source.WINDOW))
+        start, step_s = self._now - self._span, round(self._step.total_seconds())
         try:
-            low, mean, high = (measured(metric, stats[stat]) for stat in ("min", "avg", "max"))
-            return Covered(low, mean, high, int(stats["count"])) if stats["count"] >= 1 else None
-        except KeyError:
-            return None
-        except ValueError as unusable:
-            self._skips.add(f"{unusable} (over the window)", field)
-            return None
-
-    def _seen_xids(self, connection: Connection) -> dict[DeviceKey, tuple[XidSeen, ...]]:
-        step = timedelta(seconds=max(1, round(self._span.total_seconds() / _XID_STEPS)))
-        start = self._now - self._span
-        step_s = round(step.total_seconds())
-        gauges: dict[DeviceKey, dict[datetime, int]] = defaultdict(dict)
-        counts: dict[DeviceKey, dict[int, dict[datetime, int]]] = defaultdict(lambda: defaultdict(dict))
-        try:
-            for series in connection.over(self._questions.xids(round(self._now.timestamp())), start, step_s):
-                _merge(gauges, series)
-            for series in connection.over(self._questions.xid_counts(), start, step_s):
-                code = series.metric.get("xid", "")
-                key = device_key(series.metric)
-                if key is not None and code.isascii() and code.isdigit():
-                    _merge_points(counts[key][int(code)], series)
+            xids = self._questions.xids(round(self._now.timestamp()))
+            self._back.take_gauges(connection.over(xids, start, step_s))
+            self._back.take_counts(connection.over(self._questions.xid_counts(), start, step_s))
         except Unreadable as failure:
             self.failed(Source.WINDOW, failure)
-        return {
-            key: with_counts(
-                xids_of(sorted(gauges.get(key, {}).items())),
-                {code: sorted(points.items()) for code, points in counts.get(key, {}).items()},
-                step,
-            )
-            for key in gauges.keys() | counts.keys()
-        }
 
     def _exporters_down(self, connection: Connection) -> tuple[str, ...]:
         answer = self._series(connection, self._questions.down(), Source.METRICS)
         return tuple(sorted({printable(s.metric.get("instance", ""), 200) or "(unnamed)" for s in answer}))
 
-    def _window(self, key: DeviceKey, board: Board) -> Window | None:
-        if key not in self._pieces and key not in self._xids:
-            return None
-        stats: dict[str, Covered] = {}
-        for field, by_owner in self._pieces.get(key, {}).items():
-            for owner in board.owners(field) & by_owner.keys():
-                # Two jobs scrape the same exporter: the one that saw more of it counts.
-                piece = max(by_owner[owner].values(), key=lambda covered: covered.count)
-                stats[field] = at_once(stats[field], piece) if field in stats else piece
-        interval = self._interval or DEFAULT_SCRAPE
-        return window_from(stats, interval.total_seconds(), self._span, self._xids.get(key, ()))
-
     def readings(self, who: str, seconds: float) -> Readings:
+        interval = self._interval or DEFAULT_SCRAPE
         devices = tuple(
-            board.reading(self._window(key, board)) for key, board in sorted(self._boards.items())
+            board.reading(self._back.window(key, board, interval, self._span, self._step))
+            for key, board in sorted(self._boards.items())
         )
         times = [d.metrics.sampled_at for d in devices if d.metrics.sampled_at is not None]
         windows = sum(d.window is not None for d in devices)
@@ -279,30 +215,3 @@ class _Poll:
 
 def _listed(failures: list[Unreadable]) -> str:
     return listed(list(dict.fromkeys(failure.detail for failure in failures)), 2)
-
-
-def _number(series: Series) -> float | None:
-    """The value of an instant answer; None where there is none that reads as a number."""
-    return None if series.value is None else _parsed(series.value[1])
-
-
-def _parsed(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _merge(gauges: dict[DeviceKey, dict[datetime, int]], series: Series) -> None:
-    key = device_key(series.metric)
-    if key is not None:
-        _merge_points(gauges[key], series)
-
-
-def _merge_points(points: dict[datetime, int], series: Series) -> None:
-    """Put a series' points among those of its device, the larger value where two share a time."""
-    for seconds, text in series.values:
-        value = _parsed(text)
-        if value is not None and 0 <= value < 2**31:
-            at = datetime.fromtimestamp(seconds, UTC)
-            points[at] = max(points.get(at, 0), int(value))

@@ -1,6 +1,8 @@
 """One Prometheus, asked through `prometheus-api-client` over a session of ours that bounds and checks answers."""
 
+import math
 import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -34,6 +36,15 @@ class Series(msgspec.Struct, frozen=True, gc=False):
     values: tuple[tuple[float, str], ...] = ()
 
 
+def number(source: Series | str) -> float | None:
+    """Value of an instant answer, or of a text in one; None where there is none that reads as a number."""
+    text = source if isinstance(source, str) else source.value[1] if source.value else ""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 class _Data(msgspec.Struct):
     result_type: str = msgspec.field(name="resultType", default="")
     result: msgspec.Raw = msgspec.Raw(b"[]")
@@ -49,12 +60,12 @@ class _Body(msgspec.Struct):
 class _Decoded(requests.Response):
     """What the library sees of an answer that has been checked and decoded."""
 
-    def __init__(self, series: list[Series]) -> None:
+    def __init__(self, series: Iterator[Series]) -> None:
         super().__init__()
         self.status_code = 200
         self._series = series
 
-    def json(self, **_: Any) -> dict[str, dict[str, list[Series]]]:
+    def json(self, **_: Any) -> dict[str, dict[str, Iterator[Series]]]:
         return {"data": {"result": self._series}}
 
 
@@ -63,6 +74,8 @@ class _Session(requests.Session):
 
     def __init__(self, credentials: AuthBase, skips: Skips) -> None:
         super().__init__()
+        self.timeout_s = 0.0
+        """For the next question; the library only takes whole seconds."""
         self.warnings: list[str] = []
         self.server_time: datetime | None = None
         self._credentials = credentials
@@ -72,7 +85,7 @@ class _Session(requests.Session):
         """The library's requests end here; credentials and certificates are ours to set."""
         if method != "GET":
             raise ValueError(method)
-        timeout_s = float(options["timeout"])
+        timeout_s = self.timeout_s
         ask = super().request
 
         def bounded_ask() -> requests.Response:
@@ -91,10 +104,10 @@ class _Session(requests.Session):
         self.server_time = _date_of(answer) or self.server_time
         return _Decoded(self._series(answer))
 
-    def _series(self, answer: Answer) -> list[Series]:
+    def _series(self, answer: Answer) -> Iterator[Series]:
         try:
             body = msgspec.json.decode(answer.body, type=_Body)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             if answer.status != 200:
                 raise refusal(answer) from None
             what = "a web page: is it a sign-in page?" if answer.is_web_page else "something that is not JSON"
@@ -107,20 +120,20 @@ class _Session(requests.Session):
             kind = printable(body.data.result_type, 20) or "nothing"
             raise Unreadable(f"answered with {kind} where series were expected")
         self.warnings += [printable(warning, 200) for warning in body.warnings or ()]
-        return self._decoded(body.data.result)
-
-    def _decoded(self, result: msgspec.Raw) -> list[Series]:
         try:
-            return msgspec.json.decode(result, type=list[Series])
-        except (msgspec.ValidationError, UnicodeDecodeError):
-            pass
-        found = []
-        for item in msgspec.json.decode(result, type=list[msgspec.Raw]):
-            try:
-                found.append(msgspec.json.decode(item, type=Series))
-            except (msgspec.ValidationError, UnicodeDecodeError):
-                self._skips.add(BROKEN, bytes(item)[:100].decode(errors="replace"))
-        return found
+            items = msgspec.json.decode(body.data.result, type=list[msgspec.Raw])
+        except (msgspec.DecodeError, RecursionError):
+            raise Unreadable("answered with something that is not a list of series") from None
+        return _series_of(items, self._skips)
+
+
+def _series_of(items: list[msgspec.Raw], skips: Skips) -> Iterator[Series]:
+    """One after the other: all of them decoded at once would take five times the memory of the answer."""
+    for item in items:
+        try:
+            yield msgspec.json.decode(item, type=Series)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            skips.add(BROKEN, bytes(item)[:100].decode(errors="replace"))
 
 
 def _date_of(answer: Answer) -> datetime | None:
@@ -170,20 +183,20 @@ class Connection:
         server_time = self._session.server_time
         return None if server_time is None else server_time - self._now
 
-    def instant(self, query: str) -> list[Series]:
+    def instant(self, query: str) -> Iterator[Series]:
         """Series of an instant query at `now`. Raises Unreadable."""
         moment = {"time": f"{self._now.timestamp():.3f}"}
-        return self._ask(lambda timeout: self._client.custom_query(query, params=moment, timeout=timeout))
+        return self._ask(lambda limit: self._client.custom_query(query, params=moment | limit))
 
-    def over(self, query: str, start: datetime, step_s: int) -> list[Series]:
+    def over(self, query: str, start: datetime, step_s: int) -> Iterator[Series]:
         """Series of a range query from `start` to `now`. Raises Unreadable."""
         return self._ask(
-            lambda timeout: self._client.custom_query_range(
-                query, start_time=start, end_time=self._now, step=str(step_s), timeout=timeout
+            lambda limit: self._client.custom_query_range(
+                query, start_time=start, end_time=self._now, step=str(step_s), params=limit
             )
         )
 
-    def _ask(self, question: Any) -> list[Series]:
+    def _ask(self, question: Callable[[dict[str, str]], Iterator[Series]]) -> Iterator[Series]:
         if self._end is not None:
             raise self._end
         left = self._budget_s - (time.monotonic() - self._started)
@@ -191,13 +204,14 @@ class Connection:
             self._end = Unreadable(f"was not asked everything: {self._budget_s:g} s were over")
             raise self._end
         try:
-            series: list[Series] = question(min(self._timeout_s, left))
+            timeout_s = self._session.timeout_s = min(self._timeout_s, left)
+            # So that Prometheus stops working when nobody waits any more.
+            return question({"timeout": f"{math.ceil(timeout_s)}s"})
         except Unreadable as failure:
             self._failures += 1
             if failure.is_final or self._failures >= GIVE_UP_AFTER:
                 self._end = failure
             raise
-        return series
 
 
 class _Bearer(AuthBase):
@@ -211,7 +225,12 @@ class _Bearer(AuthBase):
 
 def _credentials(target: PrometheusTarget) -> AuthBase:
     if target.bearer_token_file is not None:
-        return _Bearer(_secret(target.bearer_token_file, "bearer token"))
+        token = _secret(target.bearer_token_file, "bearer token")
+        if not token.isascii():
+            raise Unreadable(
+                f"needs the bearer token file {target.bearer_token_file}, which holds other text"
+            )
+        return _Bearer(token)
     try:
         parts = urlsplit(target.url)
     except ValueError:
@@ -220,8 +239,8 @@ def _credentials(target: PrometheusTarget) -> AuthBase:
     if not user:
         return NoAuth()
     if target.password_file is not None:
-        return HTTPBasicAuth(user, _secret(target.password_file, "password"))
-    return HTTPBasicAuth(user, unquote(parts.password or ""))
+        return HTTPBasicAuth(user.encode(), _secret(target.password_file, "password").encode())
+    return HTTPBasicAuth(user.encode(), unquote(parts.password or "").encode())
 
 
 def _secret(path: Path, what: str) -> str:

@@ -8,6 +8,7 @@ from diagnostics.collect.dcgm_metrics import METRIC_BY_FIELD, METRICS, WINDOW_FI
 
 MEASURE = "measure"
 """Label that tells the parts of a window query apart: `max utilization_ratio`."""
+WINDOW_LABELS = ("job", *DEVICE_LABELS, *OWNER_LABELS)
 STATS = ("min", "avg", "max", "count")
 _CURRENT_BATCHES = 3
 _FIELDS_PER_WINDOW = 2
@@ -46,7 +47,7 @@ class Questions:
         `*_over_time` drops the metric's name, so the field is put into the label MEASURE. The job is kept
         because pieces of one job follow each other, while two jobs tell the same thing twice.
         """
-        by = _by((MEASURE, "job", *DEVICE_LABELS, *OWNER_LABELS))
+        by = _by((MEASURE, *WINDOW_LABELS))
         batches = [
             WINDOW_FIELDS[i : i + _FIELDS_PER_WINDOW]
             for i in range(0, len(WINDOW_FIELDS), _FIELDS_PER_WINDOW)

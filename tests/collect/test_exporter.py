@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from diagnostics.collect.dcgm import Skips
 from diagnostics.collect.exporter import exporter_urls, read_exporters, samples_of
@@ -178,6 +180,23 @@ def test_a_broken_line_costs_no_other() -> None:
     values, skipped = parsed(body)
     assert values == [98, 71.448, 41]
     assert skipped == {"line is not in the exposition format": 4}
+
+
+@given(st.data())
+def test_survives_any_damage_to_a_line(data: st.DataObject) -> None:
+    good = b'DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-1",pod="a\\"b"} 98 1762171200000'
+    start = data.draw(st.integers(0, len(good)))
+    end = data.draw(st.integers(start, len(good)))
+    damaged = good[:start] + data.draw(st.binary(max_size=6)) + good[end:]
+    values, _ = parsed(damaged + b"\n" + text(gpus=1))
+    assert values[-2:] == [98, 71.448]
+
+
+@pytest.mark.parametrize("at", [b"1e300", b"999999999999999999", b"-1e18", b"NaN"])
+def test_an_absurd_time_is_a_broken_line(at: bytes) -> None:
+    values, skipped = parsed(b'DCGM_FI_DEV_GPU_TEMP{gpu="3"} 41 ' + at + b"\n" + text(gpus=1))
+    assert values == [98, 71.448]
+    assert skipped == {"line is not in the exposition format": 1}
 
 
 def test_a_huge_line_costs_no_other() -> None:

@@ -144,6 +144,9 @@ def test_measures_the_scrape_interval_and_takes_a_known_one() -> None:
         (Reply(b'{"status": "success"}'), SourceState.FAILED, "reports an error"),
         (Reply(b"[]"), SourceState.FAILED, "not JSON"),
         (Reply(b"\xff\xfe"), SourceState.FAILED, "not JSON"),
+        (Reply(b'{"x":' + b"[" * 200_000), SourceState.FAILED, "not JSON"),
+        (as_json({"status": "success", "data": {"resultType": "vector", "result": "x"}}),
+         SourceState.FAILED, "not a list of series"),
         (as_json({"status": "error", "error": "query timed out"}), SourceState.FAILED, "query timed out"),
         (as_json({"status": "error", "error": "parse error"}, status=400), SourceState.FAILED, "parse error"),
         (as_json({"status": "success", "data": {"resultType": "scalar", "result": [1, "1"]}}),
@@ -293,12 +296,17 @@ def test_drops_values_that_are_none_and_series_that_are_broken() -> None:
     assert "value is not a finite number" in skipped
 
 
-@pytest.mark.parametrize("odd", [{"metric": {}}, {"metric": {"measure": "max power_w"}, "value": [1, "NaN"]}])
-def test_survives_odd_windows(odd: dict[str, Any]) -> None:
-    windows = recorded("windows")
-    windows["data"]["result"].append(odd)
-    readings = read_with(windows=windows)
-    assert device(readings, "GPU-a").window is not None
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", ["NaN", "-Inf", "1e300", "-1", "", "0x10", "9" * 400])
+def test_survives_absurd_numbers(kind: str, number: str) -> None:
+    body = recorded(kind)
+    for series in body["data"]["result"]:
+        if "value" in series:
+            series["value"][1] = number
+        for point in series.get("values", ()):
+            point[0], point[1] = 1e300 if number == "1e300" else point[0], number
+    readings = read_with(**{kind: body})
+    assert len(readings.devices) == 3
 
 
 def test_a_marker_for_no_value_is_no_statistic() -> None:
