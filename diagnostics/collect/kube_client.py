@@ -14,7 +14,7 @@ from kubernetes.client import ApiClient
 from urllib3 import exceptions as http
 
 from diagnostics.collect.kubeconfig import api_client
-from diagnostics.collect.refusal import Refused, failed, refusal, retry_after_s
+from diagnostics.collect.refusal import Refused, failed, lost, refusal, retry_after_s
 from diagnostics.collect.target import Target
 
 __all__ = ["Answer", "KubeConnection", "Refused", "connect"]
@@ -98,7 +98,7 @@ class KubeConnection:
             except http.ProtocolError:
                 resets += 1
                 if resets > 1:
-                    raise failed(f"the connection broke twice on {path}") from None
+                    raise lost(f"the connection broke twice on {path}") from None
                 continue
             except (http.HTTPError, OSError, ValueError) as error:
                 raise self._transport_failure(error, path) from None
@@ -128,7 +128,8 @@ class KubeConnection:
             "GET",
             path,
             query_params=[(name, str(value)) for name, value in params.items()],
-            header_params={"Accept": "application/json", "Accept-Encoding": "gzip"},
+            # As kubectl asks: logs come as plain text, and a server may refuse them to a client that wants JSON alone.
+            header_params={"Accept": "application/json, */*", "Accept-Encoding": "gzip"},
             auth_settings=["BearerToken"],
         )
         asked_at = self.clock()
@@ -172,9 +173,9 @@ class KubeConnection:
             if size > max_bytes:
                 if is_cuttable:
                     return b"".join(chunks)[:max_bytes], True
-                raise failed(f"the answer to {path} is larger than {max_bytes / 2**20:g} MiB")
+                raise lost(f"the answer to {path} is larger than {max_bytes / 2**20:g} MiB")
             if time.monotonic() > until:
-                raise failed(f"the answer to {path} was not complete in time")
+                raise lost(f"the answer to {path} was not complete in time")
         return b"".join(chunks), False
 
     def _note_server_time(self, date: str | None, asked_at: datetime) -> None:
@@ -197,7 +198,7 @@ class KubeConnection:
         host = self._client.configuration.host
         match error:
             case http.ReadTimeoutError():
-                return failed(f"no answer to {path} within {self._target.request_timeout_s:g} s")
+                return lost(f"no answer to {path} within {self._target.request_timeout_s:g} s")
             case http.ConnectTimeoutError() if not isinstance(error, http.NewConnectionError):
                 words = f"{host} did not accept a connection within {self._target.request_timeout_s:g} s"
             case http.NameResolutionError():
@@ -209,7 +210,7 @@ class KubeConnection:
             case http.SSLError():
                 words = f"TLS with the API server {host} failed: {_tls_reason(error)}"
             case http.DecodeError():
-                return failed(f"the answer to {path} is not valid gzip")
+                return lost(f"the answer to {path} is not valid gzip")
             case http.LocationParseError() | http.LocationValueError() | http.URLSchemeUnknown():
                 words = f"the server address {host} in the kubeconfig is not valid"
             case _:

@@ -11,7 +11,13 @@ class Refused(Exception):
     """No usable answer. `detail` is one printable line without secrets; `state` is what the source becomes."""
 
     def __init__(
-        self, state: SourceState, detail: str, *, status: int | None = None, continue_token: str = ""
+        self,
+        state: SourceState,
+        detail: str,
+        *,
+        status: int | None = None,
+        continue_token: str = "",
+        is_single: bool = False,
     ) -> None:
         self.state = state
         self.detail = printable(mask_text(detail), 500)
@@ -19,12 +25,19 @@ class Refused(Exception):
         """HTTP status; None when there was no answer at all."""
         self.continue_token = continue_token
         """Where an expired list (410) could be taken up again, inconsistently."""
+        self.is_single = is_single
+        """Only this one answer was lost on the way; the server may well give others."""
         super().__init__(self.detail)
 
 
 def failed(detail: str) -> Refused:
     """A refusal that is neither about rights nor about absence."""
     return Refused(SourceState.FAILED, detail)
+
+
+def lost(detail: str) -> Refused:
+    """A failure of this one answer alone."""
+    return Refused(SourceState.FAILED, detail, is_single=True)
 
 
 class _Details(msgspec.Struct):
