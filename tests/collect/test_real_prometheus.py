@@ -1,5 +1,7 @@
 """Against a real Prometheus: our PromQL is understood, and both ways of making a window agree."""
 
+import json
+import os
 import socket
 import threading
 import time
@@ -19,6 +21,7 @@ from diagnostics.collect.windows import RecentSamples, extended, windows_of
 from diagnostics.snapshot import Gpu, Source, SourceState, Window, XidSeen
 from tests.fakes import gpu_history
 from tests.fakes.gpu_history import HANDOVER_AT, NOW, SPAN, STEP, XID_AT
+from tests.fakes.prometheus import RECORDINGS, answers_of, recorded
 from tests.fakes.web import Asked, Reply, web
 from tests.services import prometheus
 
@@ -60,6 +63,15 @@ def test_a_matcher_that_fits_nothing_finds_nothing(url: str) -> None:
     assert readings.devices == ()
     assert readings.statuses[0].state is SourceState.ABSENT
     assert read(url, extra_matchers='job=~"nvidia.*", namespace="gpu-operator"').devices != ()
+
+
+def test_the_recorded_answers_are_what_it_answers(url: str) -> None:
+    """With RECORD_ANSWERS=1 they are written anew: needed after a change of the questions."""
+    for kind, body in answers_of(url).items():
+        if os.environ.get("RECORD_ANSWERS") == "1":
+            (RECORDINGS / f"{kind}.json").write_text(json.dumps(body, indent=1) + "\n")
+        found, known = body["data"]["result"], recorded(kind)["data"]["result"]
+        assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, known))
 
 
 def _own_windows() -> dict[str, Window]:

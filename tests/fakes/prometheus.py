@@ -1,12 +1,17 @@
-"""A loopback Prometheus that answers our questions from recorded answers of a real one (2.42)."""
+"""A loopback Prometheus that answers our questions from recorded answers of a real one (2.42) to `gpu_history`."""
 
 import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import requests
+
+from diagnostics.collect.promql import Questions
+from tests.fakes.gpu_history import NOW, SPAN
 from tests.fakes.web import Asked, Reply, Web, web
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "prometheus"
@@ -30,6 +35,34 @@ def kind_of(query: str) -> str:
 def recorded(kind: str) -> Body:
     body: Body = json.loads((RECORDINGS / f"{kind}.json").read_text())
     return body
+
+
+def answers_of(url: str) -> dict[str, Body]:
+    """What the Prometheus at `url`, holding `gpu_history`, answers to each kind of question."""
+    questions, end = Questions("", SPAN), NOW.timestamp()
+
+    def ask(path: str, query: str, **params: Any) -> Body:
+        response = requests.get(f"{url}/api/v1/{path}", params={"query": query} | params, timeout=10)
+        body: Body = response.json()
+        return body
+
+    def joined(queries: list[str]) -> Body:
+        first, *rest = (ask("query", query, time=end) for query in queries)
+        for body in rest:
+            first["data"]["result"] += body["data"]["result"]
+        return first
+
+    course = {"start": end - SPAN.total_seconds(), "end": end, "step": 30}
+    scrapes = questions.scrapes("DCGM_FI_DEV_FB_USED", "UUID", ["GPU-a", "GPU-b"], timedelta(minutes=10))
+    return {
+        "times": joined([questions.times()]),
+        "current": joined(questions.current()),
+        "scrapes": joined([scrapes]),
+        "windows": joined(questions.windows()),
+        "xids": ask("query_range", questions.xids(round(end)), **course),
+        "xid_counts": ask("query_range", questions.xid_counts(), **course),
+        "down": joined([questions.down()]),
+    }
 
 
 def asked_for(query: str, kind: str, body: Body) -> Body:
