@@ -1,8 +1,8 @@
 """Guided fixes for a pod that holds GPUs and cannot work; forced deletion last, where nothing else can help."""
 
-from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, manifests, steps
+from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
 from diagnostics.rules.scheduling.holders import Trouble
-from diagnostics.rules.scheduling.owner_patch import patch_of_owner
+from diagnostics.rules.scheduling.owner_patch import patch_of_owner, stop_owner
 from diagnostics.snapshot import Pod, Snapshot
 from diagnostics.text import printable
 
@@ -59,45 +59,7 @@ def _crash(pod: Pod) -> tuple[Step, ...]:
             previous=True,
             expect="The error that ended it; exit code 137 with reason OOMKilled is host memory, not the GPU's.",
         ),
-        _stop(pod),
-    )
-
-
-def _stop(pod: Pod) -> Step:
-    """Scale down, suspend, or delete: whatever ends the owner's crashing pods."""
-    root = pod.root
-    kind = root.kind if root is not None else "Pod"
-    if root is not None and kind in {"Deployment", "StatefulSet", "ReplicaSet"}:
-        command = kubectl.kubectl(
-            "scale", kind.lower(), "-n", root.namespace, "--replicas=0", *kubectl.named(root.name)
-        )
-        why = "Releases the GPUs until the cause is repaired. Pods of the same owner that work stop as well."
-        return _stopping(
-            f"Scale {kind} {printable(root.name, 120)} to zero meanwhile", why, command, Risk.DISRUPTIVE
-        )
-    if root is not None and kind == "Job" and root.api_version in ("", "batch/v1"):
-        command = kubectl.patch(
-            "job", root.name, root.namespace, manifests.to_json({"spec": {"suspend": True}})
-        )
-        why = "Releases the GPUs until the cause is repaired. Its running pods end and lose what is not checkpointed."
-        return _stopping(f"Suspend Job {printable(root.name, 120)} meanwhile", why, command, Risk.DISRUPTIVE)
-    lost = "A bare pod is not made anew, and its log goes with it."
-    if kind != "Pod":
-        lost = f"Its {kind} makes it anew unless it is stopped first; its log goes."
-    title = f"Delete pod {printable(pod.name, 120)}"
-    return _stopping(
-        title, f"Releases its GPUs. {lost}", kubectl.delete_pod(pod.name, pod.namespace), Risk.DESTRUCTIVE
-    )
-
-
-def _stopping(title: str, why: str, command: str, risk: Risk) -> Step:
-    return Step(
-        kind=StepKind.FIX,
-        title=title,
-        why=why,
-        risk=risk,
-        command=command,
-        expect="Its GPUs are free within its grace period.",
+        stop_owner(pod),
     )
 
 
