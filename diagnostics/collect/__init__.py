@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from diagnostics.collect import pod_logs
 from diagnostics.collect.assemble import assemble
 from diagnostics.collect.exporter import exporter_urls, read_exporters
 from diagnostics.collect.kube_api import read_cluster
@@ -98,7 +99,10 @@ def _kubernetes(
         none = SourceStatus(name=Source.LOGS, state=refusal.state, detail=refusal.detail)
         return ClusterObjects(statuses=lost), LogReadings(status=none)
     objects = _timed(seconds, "kubernetes", read_cluster, connection, target)
-    return objects, LogReadings(status=SourceStatus(name=Source.LOGS, state=SourceState.ABSENT))
+    signals, pods_read, status = _timed(
+        seconds, "logs", pod_logs.read_signals, connection, target, objects.pods, now
+    )
+    return objects, LogReadings(status=status, signals=signals, pods_read=pods_read)
 
 
 def _skew(objects: ClusterObjects, now: datetime) -> timedelta | None:

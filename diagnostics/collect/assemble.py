@@ -1,7 +1,7 @@
 """Joins what the sources gave into one Snapshot, by node, device and pod. Pure."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -56,12 +56,14 @@ def assemble(
     past, limits = past or Past(), limits or Limits()
     pods = with_roots(objects.pods, objects.workloads)
     nodes = racks.placed(objects.nodes, rack_label)
-    gpus = devices.joined(nodes, pods, readings.devices, past)
+    gpus = devices.joined(nodes, pods, readings.devices, past, recent.slots if recent else ())
     statuses = readings.statuses
     if recent is not None:
         recent = windows.extended(recent, gpus, snapshot.taken_at, limits.site.window)
         gpus, window = _with_windows(gpus, recent, snapshot.taken_at, limits)
         statuses = (*(s for s in statuses if s.name is not Source.WINDOW), window)
+    elif not readings.has_pod_labels:
+        gpus = _without_predecessors(gpus, pods, snapshot.taken_at)
     filled = msgspec.structs.replace(
         snapshot,
         cluster_id=objects.cluster_id or snapshot.cluster_id,
@@ -88,6 +90,22 @@ def assemble(
         for gpu in filled.gpus
     )
     return Assembled(msgspec.structs.replace(filled, gpus=judged), recent)
+
+
+def _without_predecessors(gpus: tuple[Gpu, ...], pods: tuple[Pod, ...], now: datetime) -> tuple[Gpu, ...]:
+    """Without pod labels a window is the device's: it says nothing of a pod that started within it."""
+    started = {pod.key: pod.started_at or pod.created_at for pod in pods}
+    return tuple(
+        msgspec.structs.replace(gpu, window=None)
+        if gpu.window is not None
+        and any(_began_within(started.get(h), gpu.window.span, now) for h in gpu.holders)
+        else gpu
+        for gpu in gpus
+    )
+
+
+def _began_within(began: datetime | None, span_: timedelta, now: datetime) -> bool:
+    return began is None or now - began < span_
 
 
 def _with_windows(

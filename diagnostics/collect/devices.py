@@ -13,20 +13,34 @@ from diagnostics.collect.readings import DeviceReading
 from diagnostics.snapshot import Gpu, Node, Origin, Past, Pod, gpu_resources
 
 WHOLE_GPU = "nvidia.com/gpu"
+PCI_COLONS = 2
+"""`00000000:0f:00.0`"""
 
 
 def joined(
-    nodes: tuple[Node, ...], pods: tuple[Pod, ...], readings: Iterable[DeviceReading], past: Past
+    nodes: tuple[Node, ...],
+    pods: tuple[Pod, ...],
+    readings: Iterable[DeviceReading],
+    past: Past,
+    remembered: Iterable[str] = (),
 ) -> tuple[Gpu, ...]:
-    """Every schedulable device of every node, by node and slot."""
+    """Every schedulable device of every node, by node and slot.
+
+    `remembered`: slots that earlier polls named; a board that is fitted but silent now keeps its name.
+    """
     holders_on: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         if pod.holds_gpus and pod.node is not None:
             holders_on[pod.node].append(pod)
     read_on = _by_node(nodes, pods, readings)
+    silent: dict[str, list[str]] = defaultdict(list)
+    for slot in sorted({*remembered, *past.xids}):
+        silent[slot.partition("/")[0]].append(slot)
     found: list[Gpu] = []
     for node in nodes:
-        found += _devices_of(node, holders_on[node.name], read_on[node.name], past)
+        named = _named(node, holders_on[node.name], read_on[node.name])
+        filled = _filled(node, named, silent[node.name], past)
+        found += _with_lost(node, _with_holders(filled, holders_on[node.name]))
     return tuple(found)
 
 
@@ -57,12 +71,6 @@ def _keys(hint: str) -> tuple[str, ...]:
     """A hint as it is, without a port, and without a domain."""
     host = hint.rpartition(":")[0] if hint.rpartition(":")[2].isdigit() else hint
     return (hint, host, host.partition(".")[0])
-
-
-def _devices_of(node: Node, holders: list[Pod], readings: list[DeviceReading], past: Past) -> list[Gpu]:
-    named = _named(node, holders, readings)
-    devices = _with_holders(_filled(node, named, past), holders)
-    return _with_lost(node, devices)
 
 
 def _named(node: Node, holders: list[Pod], readings: list[DeviceReading]) -> list[Gpu]:
@@ -159,23 +167,31 @@ def fitted(node: Node, past: Past) -> dict[str, int]:
     return counts
 
 
-def _filled(node: Node, named: list[Gpu], past: Past) -> list[Gpu]:
-    """`named` and an unnamed slot for each device that only the counts know."""
+def _filled(node: Node, named: list[Gpu], silent: list[str], past: Past) -> list[Gpu]:
+    """`named` and a slot for each device that only the counts know: by its old name where there is one."""
     devices = list(named)
+    taken = {gpu.slot for gpu in named}
     for resource, count in sorted(fitted(node, past).items()):
         have = sum(gpu.resource == resource for gpu in named)
-        devices += [
-            Gpu(
-                slot=f"{node.name}/{resource}#{number}",
-                node=node.name,
-                model=node.gpu_product,
-                resource=resource,
-                origin=_origin(resource, node),
-                replicas=node.gpu_replicas if "/mig-" not in resource else 1,
-            )
-            for number in range(have, count)
-        ]
+        names = [slot for slot in silent if slot not in taken and ("/mig-" in slot) == ("/mig-" in resource)]
+        for number in range(have, count):
+            slot = names.pop(0) if names else f"{node.name}/{resource}#{number}"
+            devices.append(_unread(node, slot, resource))
     return devices
+
+
+def _unread(node: Node, slot: str, resource: str) -> Gpu:
+    """A device without a reading; the PCI address of one that had readings is in its slot."""
+    board = slot.removeprefix(f"{node.name}/")
+    return Gpu(
+        slot=slot,
+        node=node.name,
+        pci=board if board.count(":") == PCI_COLONS else None,
+        model=node.gpu_product,
+        resource=resource,
+        origin=_origin(resource, node),
+        replicas=node.gpu_replicas if "/mig-" not in resource else 1,
+    )
 
 
 def _with_holders(devices: list[Gpu], holders: list[Pod]) -> list[Gpu]:

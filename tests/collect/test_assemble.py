@@ -20,7 +20,7 @@ from diagnostics.snapshot import (
     State,
     Workload,
 )
-from tests.builders import NOW, node, pod
+from tests.builders import NOW, ago, node, pod, window
 from tests.collect.test_devices import reading
 
 NO_LOGS = LogReadings(status=SourceStatus(name=Source.LOGS, state=SourceState.OK))
@@ -123,3 +123,18 @@ def test_own_samples_make_a_window_that_ends_with_this_poll() -> None:
     assert window.coverage_ratio == 1.0
     assert window.utilization_ratio is not None
     assert window.utilization_ratio.mean == 0.5
+
+
+def test_without_pod_labels_a_window_that_reaches_before_the_holder_is_dropped() -> None:
+    import msgspec
+
+    for age, labels, kept in ((10, False, False), (10, True, True), (90, False, True)):
+        young = pod(gpus=2, started_at=ago(minutes=age))
+        objects = msgspec.structs.replace(OBJECTS, pods=(young,))
+        readings = Readings(
+            devices=(reading(0, window=window()), reading(1, window=window())), has_pod_labels=labels
+        )
+        found = assemble(
+            objects, readings, snapshot=Snapshot(taken_at=NOW, cluster="lab"), logs=NO_LOGS
+        ).snapshot
+        assert [gpu.window is not None for gpu in found.gpus] == [kept, kept]

@@ -82,7 +82,9 @@ def test_an_unhealthy_device_in_pod_status_is_unhealthy_and_still_held() -> None
 def test_devices_beyond_allocatable_are_unhealthy_the_nameless_and_free_first() -> None:
     holder = pod("train-0")
     found = devices(
-        [node(gpus=3, allocatable={"nvidia.com/gpu": 1.0})], [holder], [reading(0, pods=(holder.key,)), reading(1)]
+        [node(gpus=3, allocatable={"nvidia.com/gpu": 1.0})],
+        [holder],
+        [reading(0, pods=(holder.key,)), reading(1)],
     )
     assert [gpu.is_healthy for gpu in found] == [None, False, False]
 
@@ -92,6 +94,19 @@ def test_the_past_maximum_and_the_label_count_as_fitted() -> None:
     assert len(devices([gone], [], [])) == 8
     bare = node("gpu-2", gpus=0)
     assert len(devices([bare], [], [], Past(fitted={"gpu-2": 4}))) == 4
+
+
+def test_a_board_that_fell_silent_keeps_its_name() -> None:
+    slots = [f"gpu-1/00000000:{n + 16:02x}:00.0" for n in range(2)]
+    found = joined((node(gpus=2),), (), (reading(0),), Past(), slots)
+    assert [gpu.slot for gpu in found] == slots
+    assert found[1].pci == "00000000:11:00.0"
+    assert found[1].metrics is None
+
+
+def test_an_old_name_is_given_only_where_a_board_is_missing() -> None:
+    found = joined((node(gpus=1),), (), (reading(0),), Past(), ["gpu-1/00000000:99:00.0"])
+    assert [gpu.slot for gpu in found] == ["gpu-1/00000000:10:00.0"]
 
 
 def test_time_slicing_multiplies_shares_not_boards() -> None:

@@ -1,0 +1,73 @@
+"""The simulated cluster read as a real one: over HTTP, exporters polled until their windows are full."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from diagnostics.collect import Target, take_snapshot
+from diagnostics.collect.past import past_after
+from diagnostics.collect.windows import RecentSamples
+from diagnostics.findings import Diagnosis, Finding
+from diagnostics.limits import Limits
+from diagnostics.rules import diagnose
+from diagnostics.simulator.config import WorldConfig
+from diagnostics.simulator.faults import CATALOGUE
+from diagnostics.simulator.server import SimulatedCluster
+from diagnostics.snapshot import Past, Snapshot
+
+START = datetime(2026, 6, 1, 11, 0, tzinfo=UTC)
+STEP, POLLS = timedelta(minutes=8), 5
+
+
+class Stepping:
+    """A clock that a test sets."""
+
+    def __init__(self, now: datetime = START) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@contextmanager
+def simulated(config: WorldConfig, clock: Stepping) -> Iterator[tuple[SimulatedCluster, Target]]:
+    """A running simulated cluster and the target that names it, with its exporters."""
+    with TemporaryDirectory() as folder, SimulatedCluster(config, clock) as cluster:
+        kubeconfig = Path(folder) / "kubeconfig"
+        cluster.write_kubeconfig(kubeconfig)
+        yield cluster, Target(name="simulated", kubeconfig=kubeconfig, exporters=tuple(cluster.exporter_urls))
+
+
+def look(config: WorldConfig, limits: Limits | None = None) -> Snapshot:
+    """A snapshot of the cluster after 32 minutes of polls, so that its windows are full.
+
+    The last poll is at the world's epoch, by which each fault has its age.
+    """
+    clock = Stepping()
+    recent: RecentSamples | None = RecentSamples()
+    past = Past()
+    xid_recent = (limits or Limits()).site.xid_recent
+    config = replace(config, epoch=START + (POLLS - 1) * STEP)
+    with simulated(config, clock) as (cluster, target):
+        for _ in range(POLLS):
+            take = take_snapshot(target, clock=clock, past=past, recent=recent, limits=limits)
+            recent, past = take.recent, past_after(take.snapshot, xid_recent)
+            clock.now += STEP
+        assert {method for method, _ in cluster.requests} == {"GET"}
+    return take.snapshot
+
+
+@cache
+def diagnosed(*faults: str, nodes: int = 12) -> Diagnosis:
+    """What the rules say of the simulated cluster with these faults or twins."""
+    return diagnose(look(WorldConfig(faults=faults, nodes=nodes)))
+
+
+@cache
+def all_findings() -> tuple[Finding, ...]:
+    """Findings of a cluster with every fault of the catalogue at once."""
+    return diagnosed(*CATALOGUE, nodes=24).findings
