@@ -7,8 +7,8 @@ from diagnostics.snapshot import Pod
 from tests.builders import container, pod
 
 
-def running(*command: str, gpus: int = 1, **env: str) -> Pod:
-    return pod(containers=(container(gpus=gpus, command=command, env=env),))
+def running(*command: str, gpus: int = 1, env: dict[str, str] | None = None) -> Pod:
+    return pod(containers=(container(gpus=gpus, command=command, env=env or {}),))
 
 
 @pytest.mark.parametrize(
@@ -50,15 +50,15 @@ def test_a_bare_launcher_is_weak_evidence() -> None:
 
 @pytest.mark.parametrize("name", ["MASTER_ADDR", "WORLD_SIZE", "LWS_LEADER_ADDRESS"])
 def test_a_variable_that_names_peers_is_evidence(name: str) -> None:
-    assert name in launch_of(running("python", "train.py", **{name: "16"})).evidence
+    assert name in launch_of(running("python", "train.py", env={name: "16"})).evidence
 
 
 def test_a_world_size_of_the_pods_own_gpus_is_no_evidence() -> None:
-    assert launch_of(running("python", "serve.py", gpus=8, WORLD_SIZE="8")).evidence == ""
+    assert launch_of(running("python", "serve.py", gpus=8, env={"WORLD_SIZE": "8"})).evidence == ""
 
 
 def test_a_local_master_address_is_no_evidence() -> None:
-    assert launch_of(running("torchrun", "serve.py", MASTER_ADDR="localhost")).evidence == ""
+    assert launch_of(running("torchrun", "serve.py", env={"MASTER_ADDR": "localhost"})).evidence == ""
 
 
 def test_an_elastic_launcher_tells_its_range() -> None:
@@ -68,7 +68,7 @@ def test_an_elastic_launcher_tells_its_range() -> None:
 
 
 def test_node_counts_come_from_the_environment_too() -> None:
-    assert launch_of(running("torchrun", "train.py", PET_NNODES="4")).nodes_max == 4
+    assert launch_of(running("torchrun", "train.py", env={"PET_NNODES": "4"})).nodes_max == 4
 
 
 def test_a_hostile_command_is_no_evidence() -> None:

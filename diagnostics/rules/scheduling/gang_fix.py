@@ -38,8 +38,8 @@ def gang_fix(gang: Gang, members: Members, snapshot: Snapshot) -> Fix:
                 first,
                 expect="A rendezvous that waits for the missing members. It blames the network; look at the members.",
             ),
-            stop_owner(first),
             *(_all_or_none(gang, first, snapshot) if not gang.gang_scheduler else ()),
+            stop_owner(first),
             steps.verify_finding_gone("All members run, or none holds a GPU."),
         ),
     )
