@@ -23,7 +23,7 @@ from tests.fakes import gpu_history
 from tests.fakes.gpu_history import HANDOVER_AT, NOW, SPAN, STEP, XID_AT
 from tests.fakes.prometheus import RECORDINGS, answers_of, recorded
 from tests.fakes.web import Asked, Reply, web
-from tests.services import prometheus
+from tests.servers import prometheus
 
 pytestmark = pytest.mark.service
 
