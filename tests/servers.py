@@ -64,12 +64,17 @@ def _answers(url: str) -> bool:
 
 @contextmanager
 def prometheus(
-    folder: Path, *, targets: dict[str, list[str]] | None = None, openmetrics: str = "", interval: str = "1s"
+    folder: Path,
+    *,
+    targets: dict[str, list[str]] | None = None,
+    discovery_url: str = "",
+    openmetrics: str = "",
+    interval: str = "1s",
 ) -> Iterator[str]:
     """A real Prometheus with its data in `folder`; gives its URL.
 
-    `targets`: scrape job -> `host:port` addresses, scraped every `interval`. `openmetrics`: samples with
-    timestamps that it holds from the start.
+    `targets`: scrape job -> `host:port` addresses, scraped every `interval`. `discovery_url`: an HTTP service
+    discovery (http_sd) of a job `dcgm-exporter`. `openmetrics`: samples with timestamps that it holds from the start.
     """
     binary = program("prometheus", "prometheus")
     data = folder / "data"
@@ -85,6 +90,8 @@ def prometheus(
         f"  - job_name: {job}\n    static_configs: [{{targets: {addresses}}}]\n"
         for job, addresses in (targets or {}).items()
     )
+    if discovery_url:
+        jobs += f"  - job_name: dcgm-exporter\n    http_sd_configs: [{{url: {discovery_url}}}]\n"
     config.write_text(
         f"global: {{scrape_interval: {interval}, scrape_timeout: {interval}}}\n"
         + (f"scrape_configs:\n{jobs}" if jobs else "")
