@@ -6,7 +6,8 @@ HashiCorp Vault; RFC 7519 for JSON Web Tokens).
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 MASKED = "[masked]"
@@ -57,6 +58,8 @@ _KNOWN = re.compile(
     r"|\beyJ[\w-]{5,}\.[\w-]{4,}(?:\.[\w-]*)?|\bnvapi-[\w-]{12,}|\bnpm_\w{20,}|\bdckr_pat_[\w-]{12,}"
     r"|\bhv[sbr]\.[\w-]{12,}|\bpypi-[\w-]{20,}"
 )
+_SHORTEST_KNOWN = 11
+_SEPARATOR = re.compile(r"[=:\s]")
 _HINTS = (
     "pass", "pwd", "secret", "token", "key", "data", "credential", "auth", "cookie", "sig", "dsn", "webhook", "conn",
     "bearer", "://", "hf_", "api_org", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_", "glpat", "xox",
@@ -67,6 +70,7 @@ _FLAG = re.compile(r"--[A-Za-z][\w.-]*(?:=.*)?|-[A-Za-z]", re.DOTALL)
 _ASSIGNMENT = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*=)(.*)", re.DOTALL)
 
 
+@lru_cache(1024)
 def is_secret_name(name: str) -> bool:
     """Whether a variable, flag or key of this name holds a secret (`HF_TOKEN`, `--api-key`; not `tokenizer`)."""
     return _IS_SECRET_NAME.search(name) is not None
@@ -113,22 +117,23 @@ def mask_text(text: str) -> str:
     return "\n".join([_mask_line(line) for line in text.split("\n")])
 
 
-def mask_tree(value: Any, key: str = "") -> Any:
+def mask_tree(value: Any, key: str = "", *, mask: Callable[[str], str] = mask_text) -> Any:
     """A decoded JSON value (such as a controller's spec) with every string in it masked.
 
-    `env` entries and `command`/`args` lists are treated as such; strings under a secret name go whole.
+    `env` entries and `command`/`args` lists are treated as such; strings under a secret name go whole. `mask` may be
+    a `mask_text` that remembers, where many trees are alike.
     """
     match value:
         case str():
-            return MASKED if value and is_secret_name(key) else mask_text(value)
+            return MASKED if value and is_secret_name(key) else mask(value)
         case dict():
-            return {name: mask_tree(item, str(name)) for name, item in value.items()}
+            return {name: mask_tree(item, str(name), mask=mask) for name, item in value.items()}
         case list() if key == "env":
             return [_mask_env_entry(item) for item in value]
         case list() if key in {"command", "args"} and all(isinstance(item, str) for item in value):
             return list(mask_args(value))
         case list():
-            return [mask_tree(item, key) for item in value]
+            return [mask_tree(item, key, mask=mask) for item in value]
     return value
 
 
@@ -143,8 +148,14 @@ def _mask_env_entry(entry: Any) -> Any:
 
 
 def _mask_line(line: str) -> str:
+    if _SEPARATOR.search(line) is None:
+        # A single word without a name before it: only its own form can give it away.
+        return _KNOWN.sub(MASKED, line) if len(line) >= _SHORTEST_KNOWN else line
     lowered = line.lower()
-    if not any(hint in lowered for hint in _HINTS):
+    for hint in _HINTS:
+        if hint in lowered:
+            break
+    else:
         return line
     line = _KNOWN.sub(MASKED, line)
     if "://" in line:

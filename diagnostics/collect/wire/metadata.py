@@ -92,6 +92,7 @@ class Parts:
     def __init__(self) -> None:
         self._amounts = Memo(_amounts)
         self._annotation = Memo(_annotation)
+        self._message = Memo(message)
         self._text = Memo(str)
 
     def text(self, value: str | None) -> str:
@@ -101,14 +102,14 @@ class Parts:
     def conditions(self, wires: tuple[ConditionWire, ...] | None) -> tuple[Condition, ...]:
         if not wires:
             return ()
-        text = self._text
+        text, said = self._text, self._message
         return tuple(
             [
                 Condition(
                     text[wire.type],
                     text[wire.status],
                     text[wire.reason] if wire.reason else "",
-                    message(wire.message),
+                    said[wire.message] if wire.message else "",
                     wire.last_transition_time,
                 )
                 for wire in wires

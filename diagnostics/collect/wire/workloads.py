@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from diagnostics.collect.wire.metadata import ConditionWire, MetaWire, Parts, Wire
+from diagnostics.collect.wire.metadata import ConditionWire, Memo, MetaWire, Parts, Wire
 from diagnostics.collect.wire.pods import ResourcesWire
-from diagnostics.masking import mask_tree
+from diagnostics.masking import mask_text, mask_tree
 from diagnostics.snapshot import GPU_RESOURCE_PREFIXES, Workload
 
 
@@ -68,6 +68,7 @@ class WorkloadConverter:
         self._kind = kind
         self._api_version = api_version
         self._parts = Parts()
+        self._strings = Memo(mask_text)
 
     def __call__(self, wire: WorkloadWire) -> Workload:
         meta, status, parts = wire.metadata, wire.status, self._parts
@@ -90,8 +91,14 @@ class WorkloadConverter:
             is_suspended=bool(spec.suspend),
             conditions=parts.conditions(status.conditions),
             # Old revisions of a Deployment are many, and nobody patches them.
-            spec=_masked(wire.spec) if _asks_for_gpus(spec) and not (owners and spec.replicas == 0) else {},
+            spec=self._masked(wire.spec)
+            if _asks_for_gpus(spec) and not (owners and spec.replicas == 0)
+            else {},
         )
+
+    def _masked(self, raw: msgspec.Raw) -> dict[str, Any]:
+        masked: dict[str, Any] = mask_tree(msgspec.json.decode(raw), mask=self._strings.__getitem__)
+        return masked
 
     def _wanted(self, spec: _Spec, status: _Status) -> int | None:
         """The server fills in the default of 1 itself, so that a missing number is not known."""
@@ -128,8 +135,3 @@ def _asks_for_gpus(spec: _Spec) -> bool:
         if container.resources is not None
         for name in (*(container.resources.limits or ()), *(container.resources.requests or ()))
     )
-
-
-def _masked(raw: msgspec.Raw) -> dict[str, Any]:
-    masked: dict[str, Any] = mask_tree(msgspec.json.decode(raw))
-    return masked
