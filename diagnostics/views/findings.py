@@ -340,5 +340,7 @@ def _entry(event: IncidentEvent) -> TimelineEntry:
     if "from" in data:
         words = f"{data['from']} → {data.get('to', '')}"
     else:
-        words = str(next((data[key] for key in ("reason", "text", "step", "severity") if key in data), ""))
+        words = str(next((data[key] for key in ("reason", "text", "step") if key in data), ""))
+        if "severity" in data:
+            words = f"as {data['severity']}"
     return TimelineEntry(at=event.at, kind=event.kind, actor=str(event.actor or ""), words=words)

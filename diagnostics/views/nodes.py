@@ -1,6 +1,6 @@
 """Nodes with GPUs: what is fitted, allocatable and held, and the state of each GPU; and one node with its devices."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -113,7 +113,7 @@ def node_list(request: HtmxRequest, slug: str) -> HttpResponse:
         why_not = _doubt(snapshot.source(Source.NODES))
     matching = sorted((row for row in rows if _is_wanted(row, q)), key=_order)
     shown = Paginator(matching, NODES_PER_PAGE).get_page(request.GET.get("page"))
-    cells = [cell for row in matching for cell in row.cells]
+    counted = Counter(cell.state for row in matching for cell in row.cells)
     page = NodeListPage(
         frame=frame,
         now=now,
@@ -122,8 +122,8 @@ def node_list(request: HtmxRequest, slug: str) -> HttpResponse:
         pages=None if snapshot is None else pages_of(shown),
         why_not=why_not,
         total=len(rows),
-        gpus=len(cells),
-        states=tuple((state, n) for state in (*State, None) if (n := sum(c.state == state for c in cells))),
+        gpus=counted.total(),
+        states=tuple((state, counted[state]) for state in (*State, None) if counted[state]),
         legend=tuple(State),
         address=request.get_full_path(),
     )
@@ -180,7 +180,7 @@ def _findings_by_node(cluster: Cluster) -> dict[str, tuple[NodeFinding, ...]]:
 
 
 def _row(slug: str, node: Node, snapshot: Snapshot, findings: tuple[NodeFinding, ...]) -> NodeRow:
-    gpus = snapshot.gpus_by_node.get(node.name, [])
+    gpus = _in_order(snapshot.gpus_by_node.get(node.name, []))
     return NodeRow(
         url=node_url(slug, node.name),
         name=node.name,
@@ -195,6 +195,11 @@ def _row(slug: str, node: Node, snapshot: Snapshot, findings: tuple[NodeFinding,
         readiness=node.is_ready,
         findings=findings,
     )
+
+
+def _in_order(gpus: list[Gpu]) -> list[Gpu]:
+    """As nvidia-smi numbers them, those without a number last."""
+    return sorted(gpus, key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.slot))
 
 
 def _allocatable(node: Node) -> int | None:
@@ -227,6 +232,8 @@ def _troubles(node: Node) -> tuple[str, ...]:
 
 
 def _is_wanted(row: NodeRow, q: str) -> bool:
+    if not q:
+        return True
     text = " ".join(
         (
             row.name,
@@ -305,7 +312,9 @@ def node_detail(request: HtmxRequest, slug: str, name: str) -> HttpResponse:
         metrics_why_not=""
         if metrics is None or metrics.state == "ok"
         else f"GPU metrics: {metrics.state}. {metrics.detail}".strip(),
-        devices=tuple(_device(gpu, snapshot.taken_at) for gpu in snapshot.gpus_by_node.get(name, ()))
+        devices=tuple(
+            _device(gpu, snapshot.taken_at) for gpu in _in_order(snapshot.gpus_by_node.get(name, []))
+        )
         if snapshot
         else (),
         conditions=node.conditions if node else (),

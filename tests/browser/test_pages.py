@@ -24,7 +24,14 @@ CRITICAL = finding(
     severity=Severity.CRITICAL,
     subject=Subject(kind="GPU", name="gpu-1/00000000:10:00.0"),
     title="GPU 0 on gpu-1: Xid 79",
-    fix=Fix("Reset it", (step(), step(command="kubectl get pods -l 'a in (b)'"))),
+    fix=Fix(
+        "Reset it",
+        (
+            step(),
+            step(command="kubectl get pods -l 'a in (b)'"),
+            step(command="", manifest=f"spec:\n  name: {'y' * 200}\n"),
+        ),
+    ),
 )
 HOSTILE = finding("GPU401", subject=Subject(kind="Pod", namespace=LONG, name=LONG), title=LONG, nodes=(LONG,))
 

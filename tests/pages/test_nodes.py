@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from diagnostics.findings import Severity, Subject
 from diagnostics.models import StoredSnapshot
-from diagnostics.snapshot import Condition, Metrics, Snapshot, Source, State, Taint
+from diagnostics.snapshot import Condition, Gpu, Metrics, Snapshot, Source, State, Taint
 from tests.builders import GIB, NOW, ago, gpu, node, snapshot
 from tests.pages.conftest import HTMX
 from tests.pages.stored import finding, polled
@@ -283,3 +283,17 @@ def test_the_live_part_announces_the_count(browser: Client) -> None:
     status = re.search(r'<p id="status-line" hx-swap-oob="innerHTML">(.*?)</p>', text, re.DOTALL)
     assert status
     assert flat(status[1]) == "1 of 1 node with GPUs, 1 GPU"
+
+
+def test_gpus_stand_in_the_order_of_their_numbers(browser: Client) -> None:
+    unnamed = Gpu(slot="gpu-1/nvidia.com/gpu#0", node="gpu-1")
+    polled(seen=of_one(unnamed, gpu(2), gpu(10), gpu(0)))
+
+    cells = re.findall(r'title="([^:"]*):', browser.get(LIST).content.decode())
+
+    assert [cell for cell in cells if "GPU" in cell or "#" in cell] == [
+        "GPU 0",
+        "GPU 2",
+        "GPU 10",
+        "nvidia.com/gpu#0",
+    ]
