@@ -52,13 +52,15 @@ def look(config: WorldConfig, limits: Limits | None = None) -> Snapshot:
     past = Past()
     xid_recent = (limits or Limits()).site.xid_recent
     config = replace(config, epoch=START + (POLLS - 1) * STEP)
+    shot = Snapshot(taken_at=START)
     with simulated(config, clock) as (cluster, target):
         for _ in range(POLLS):
             take = take_snapshot(target, clock=clock, past=past, recent=recent, limits=limits)
-            recent, past = take.recent, past_after(take.snapshot, xid_recent)
+            shot, recent = take.snapshot, take.recent
+            past = past_after(shot, xid_recent)
             clock.now += STEP
         assert {method for method, _ in cluster.requests} == {"GET"}
-    return take.snapshot
+    return shot
 
 
 @cache

@@ -50,13 +50,24 @@ def test_it_has_tests_one_of_which_shows_when_it_is_silent(rule: Rule) -> None:
     path = own if own.is_file() else folder / f"test_{rule.family}.py"
     text = path.read_text()
     names = [line for line in text.splitlines() if line.startswith("def test_")]
-    silent = ("silent", "not_", "no_", "well", "alone", "ignores", "misses_nothing", "without", "is_left", "never")
+    silent = (
+        "silent",
+        "not_",
+        "no_",
+        "well",
+        "alone",
+        "ignores",
+        "misses_nothing",
+        "without",
+        "is_left",
+        "never",
+    )
     assert any(word in name for name in names for word in silent)
 
 
 @each_rule
 def test_causes_that_it_names_are_rules(rule: Rule) -> None:
-    assert set(rule.caused_by) <= {other.slug for other in catalogue()}
+    assert {*rule.caused_by, *rule.starved_by} <= {other.slug for other in catalogue()}
 
 
 def test_docs_are_current() -> None:

@@ -1,6 +1,7 @@
 """Exactly one state per device; the first definition that matches wins; missing data is no_data."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -26,16 +27,16 @@ from tests.builders import (
 HOLDER = "research/train-0"
 
 
-def state_of(device: Gpu, *others: object, **fields: object) -> State:
+def state_of(device: Gpu, *others: object, **fields: Any) -> State:
     shot: Snapshot = snapshot(*(others or (node(), pod())), device, **fields)
     return with_states(shot, Limits())[device.slot][0]
 
 
-def held(**fields: object) -> Gpu:
+def held(**fields: Any) -> Gpu:
     return gpu(holders=(HOLDER,), **fields)
 
 
-def not_ready(**fields: object) -> Pod:
+def not_ready(**fields: Any) -> Pod:
     return pod(conditions=(Condition("Ready", "False", since=ago(minutes=10)),), **fields)
 
 
@@ -175,7 +176,7 @@ def test_finished_members_are_not_missing() -> None:
     assert state_of(held(), node(), pod(root=root), done, team) is State.EFFECTIVE
 
 
-def waiting_window(**fields: object) -> object:
+def waiting_window(**fields: Any) -> object:
     return window(
         utilization_ratio=stat(1.0),
         gr_engine_ratio=stat(1.0),

@@ -38,21 +38,20 @@ def test_both_ways_find_the_same_given_the_same_window(tmp_path: Path) -> None:
         cluster.write_kubeconfig(kubeconfig)
         with prometheus(tmp_path, discovery_url=f"{cluster.url}/sd") as url:
             direct = Target(name="lab", kubeconfig=kubeconfig, exporters=tuple(cluster.exporter_urls))
-            recent: RecentSamples | None = RecentSamples()
+            watched = take_snapshot(direct, clock=now, recent=RecentSamples(), limits=limits)
             deadline = time.monotonic() + 1.3 * SPAN.total_seconds()
             while time.monotonic() < deadline:
-                take = take_snapshot(direct, clock=now, recent=recent, limits=limits)
-                recent = take.recent
+                watched = take_snapshot(direct, clock=now, recent=watched.recent, limits=limits)
                 time.sleep(0.2)
             through = Target(name="lab", kubeconfig=kubeconfig, prometheus=PrometheusTarget(url=url))
             scraped = take_snapshot(through, clock=now, limits=limits).snapshot
-    for shot in (take.snapshot, scraped):
+    for shot in (watched.snapshot, scraped):
         assert shot.source(Source.METRICS).state is SourceState.OK, shot.source(Source.METRICS)
         assert shot.source(Source.WINDOW).state is SourceState.OK, shot.source(Source.WINDOW)
-    found = spoken(diagnose(take.snapshot, limits))
+    found = spoken(diagnose(watched.snapshot, limits))
     assert spoken(diagnose(scraped, limits)) == found
     assert {code for code, _, _ in found} >= {"GPU101", "GPU201", "GPU301", "GPU302", "GPU303", "GPU501"}
-    states = {gpu.slot: gpu.state for gpu in take.snapshot.gpus}
+    states = {gpu.slot: gpu.state for gpu in watched.snapshot.gpus}
     assert {gpu.slot: gpu.state for gpu in scraped.gpus} == states
 
 

@@ -124,7 +124,7 @@ def diagnose_command(
     if output == "json":
         click.echo(json.dumps(as_document(snapshot, diagnosis), indent=2, ensure_ascii=False))
     else:
-        from diagnostics.cli.table import render  # noqa: PLC0415 -- rich is slow to import
+        from diagnostics.cli.table import render
 
         render(snapshot, diagnosis, rules=len(catalogue()))
     sys.exit(_exit_status(snapshot, diagnosis))
@@ -165,7 +165,7 @@ def _exit_status(snapshot: Snapshot, diagnosis: Diagnosis) -> int:
 def up(arguments: "Sequence[str]") -> None:
     """Start the dashboard here: web, worker, beat, broker and, if no cluster is named, a simulated one."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuhealth.settings")
-    from django.core.management import execute_from_command_line  # noqa: PLC0415 -- diagnose needs no Django
+    from django.core.management import execute_from_command_line
 
     execute_from_command_line(["gpuhealth", "up", *arguments])
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from diagnostics.collect import pod_logs
 from diagnostics.collect.assemble import assemble
 from diagnostics.collect.exporter import exporter_urls, read_exporters
-from diagnostics.collect.kube_api import read_cluster
+from diagnostics.collect.kube_api import read_cluster, unread_cluster
 from diagnostics.collect.kube_client import Refused, connect
 from diagnostics.collect.prometheus import read_prometheus
 from diagnostics.collect.readings import ClusterObjects, LogReadings, Readings
@@ -21,14 +21,7 @@ __all__ = ["Clock", "PrometheusTarget", "Take", "Target", "take_snapshot"]
 
 Clock = Callable[[], datetime]
 MIN_SKEW = timedelta(seconds=10)
-KUBERNETES = (
-    Source.NODES,
-    Source.PODS,
-    Source.EVENTS,
-    Source.NAMESPACES,
-    Source.WORKLOADS,
-    Source.SERVICES,
-)
+"""Less is the way there and back, and the whole seconds of the Date header."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +53,9 @@ def take_snapshot(
     limits = limits or Limits()
     seconds: dict[str, float] = {}
     now = clock()
-    objects, logs = _kubernetes(target, now, seconds)
-    skew = _skew(objects, now) if correct_skew else None
+    objects, logs, skew = _kubernetes(target, clock, seconds)
+    if not correct_skew or (skew is not None and abs(skew) <= MIN_SKEW):
+        skew = None
     taken_at = now + (skew or timedelta())
     readings = _timed(seconds, "metrics", _metrics, target, objects, taken_at, limits.site.window)
     started = time.perf_counter()
@@ -90,27 +84,21 @@ def _timed[**P, T](
 
 
 def _kubernetes(
-    target: Target, now: datetime, seconds: dict[str, float]
-) -> tuple[ClusterObjects, LogReadings]:
+    target: Target, clock: Clock, seconds: dict[str, float]
+) -> tuple[ClusterObjects, LogReadings, timedelta | None]:
+    """Objects, logs and the server's clock minus ours (None where no answer told it)."""
     try:
-        connection = connect(target)
-    except Refused as refusal:
-        lost = tuple(SourceStatus(name=s, state=refusal.state, detail=refusal.detail) for s in KUBERNETES)
-        none = SourceStatus(name=Source.LOGS, state=refusal.state, detail=refusal.detail)
-        return ClusterObjects(statuses=lost), LogReadings(status=none)
-    objects = _timed(seconds, "kubernetes", read_cluster, connection, target)
-    signals, pods_read, status = _timed(
-        seconds, "logs", pod_logs.read_signals, connection, target, objects.pods, now
-    )
-    return objects, LogReadings(status=status, signals=signals, pods_read=pods_read)
-
-
-def _skew(objects: ClusterObjects, now: datetime) -> timedelta | None:
-    """Server's clock minus ours; differences within the header's resolution and the way count as none."""
-    if objects.server_time is None:
-        return None
-    skew = objects.server_time - now
-    return skew if abs(skew) > MIN_SKEW else timedelta()
+        connection = connect(target, clock)
+    except Refused as refused:
+        none = SourceStatus(name=Source.LOGS, state=refused.state, detail=refused.detail)
+        return unread_cluster(refused), LogReadings(status=none), None
+    with connection:
+        objects = _timed(seconds, "kubernetes", read_cluster, connection, target)
+        signals, pods_read, status = _timed(
+            seconds, "logs", pod_logs.read_signals, connection, target, objects.pods, clock()
+        )
+    logs = LogReadings(status=status, signals=signals, pods_read=pods_read)
+    return objects, logs, connection.clock_skew
 
 
 def _metrics(target: Target, objects: ClusterObjects, now: datetime, window: timedelta) -> Readings:

@@ -138,9 +138,22 @@ def _root(pod: Pod, known: Mapping[tuple[str, str, str], Workload]) -> OwnerKey:
     owner = _within(pod.owners[0], pod.namespace)
     for _ in range(MAX_OWNER_CHAIN):
         workload = known.get((owner.kind, owner.namespace, owner.name))
-        if workload is None or not workload.owners:
+        if workload is None:
+            return _deployment_of(pod, owner)
+        if not workload.owners:
             return owner
         owner = _within(workload.owners[0], pod.namespace)
+    return owner
+
+
+def _deployment_of(pod: Pod, owner: OwnerKey) -> OwnerKey:
+    """The Deployment behind a ReplicaSet that was not read, by the hash that it puts into both names.
+
+    Else the subject of a finding would change with every poll in which the ReplicaSets cannot be read.
+    """
+    suffix = f"-{pod.labels.get('pod-template-hash', '')}"
+    if owner.kind == "ReplicaSet" and len(suffix) > 1 and owner.name.endswith(suffix):
+        return OwnerKey("Deployment", owner.namespace, owner.name.removesuffix(suffix), owner.api_version)
     return owner
 
 

@@ -35,9 +35,14 @@ class Answer(msgspec.Struct, frozen=True):
     """The body went on beyond the bound that was set."""
 
 
-def connect(target: Target) -> "KubeConnection":
+def utc_now() -> datetime:
+    """Our own clock."""
+    return datetime.now(UTC)
+
+
+def connect(target: Target, clock: Callable[[], datetime] = utc_now) -> "KubeConnection":
     """Sign in as the target says and start the clock of the whole pass. Nothing is asked yet. Raises `Refused`."""
-    return KubeConnection(api_client(target), target)
+    return KubeConnection(api_client(target), target, clock=clock)
 
 
 class KubeConnection:
@@ -49,7 +54,7 @@ class KubeConnection:
         target: Target,
         *,
         sleep: Callable[[float], object] = time.sleep,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self._client = client
         self._target = target

@@ -19,7 +19,8 @@ class Rule:
     """One rule: what it is called, what it needs, and the function that looks.
 
     `needs`: without one of these sources usable, the rule is skipped. `uses`: read when there, for evidence and
-    causes. `caused_by`: slugs of rules whose findings explain this one's when they touch the same nodes or pods.
+    causes. `caused_by`: slugs of rules whose findings explain this one's when they touch the same pod, or the node that
+    one of them is about. `starved_by`: slugs of rules whose subjects hold what this one's waits for.
     `hold`: polls that an undated fact must last before an incident opens; rules that judge age from the object's own
     timestamps set 1.
     """
@@ -30,6 +31,7 @@ class Rule:
     needs: frozenset[Source]
     uses: frozenset[Source] = frozenset()
     caused_by: tuple[str, ...] = ()
+    starved_by: tuple[str, ...] = ()
     hold: int = 2
     check: Check = field(repr=False)
     family: str
@@ -68,6 +70,7 @@ def rule(
     needs: set[Source],
     uses: set[Source] | frozenset[Source] = frozenset(),
     caused_by: tuple[str, ...] = (),
+    starved_by: tuple[str, ...] = (),
     hold: int = 2,
 ) -> Callable[[Check], Check]:
     """Register the decorated check under its code and slug. Raises ValueError when the slug is taken."""
@@ -83,6 +86,7 @@ def rule(
             needs=frozenset(needs),
             uses=frozenset(uses),
             caused_by=caused_by,
+            starved_by=starved_by,
             hold=hold,
             check=check,
             family=check.__module__.split(".")[-2],

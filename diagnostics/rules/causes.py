@@ -1,7 +1,8 @@
 """Root cause over symptom, resolved in one place: which finding explains which.
 
-A rule declares by slug what may explain its findings (`caused_by`); a link is made where both touch the same node or
-pod. Causes of causes are not repeated: each finding names the nearest ones.
+A rule declares by slug what may explain its findings: `caused_by` for what befalls the same pod, or the node that one
+of the two is about; `starved_by` for what holds, on a node that the waiting pod could use, the room that it lacks. Two
+pods that merely share a node explain nothing. Causes of causes are not repeated: each finding names the nearest ones.
 """
 
 from collections import defaultdict
@@ -10,10 +11,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from diagnostics.findings import Finding
+from diagnostics.rules.base import Rule
 
 
-def linked(findings: Sequence[Finding], explained_by: Mapping[str, tuple[str, ...]]) -> list[Finding]:
-    """`findings` with `caused_by` filled. `explained_by`: slug -> slugs that may explain it.
+def linked(findings: Sequence[Finding], rules: Mapping[str, Rule]) -> list[Finding]:
+    """`findings` with `caused_by` filled. `rules`: slug -> rule.
 
     A loop (two rules that explain each other) is cut: of two findings the one with the lower code is the cause.
     """
@@ -24,15 +26,19 @@ def linked(findings: Sequence[Finding], explained_by: Mapping[str, tuple[str, ..
     for finding in findings:
         links[finding.id] = [
             cause
-            for slug in explained_by.get(finding.slug, ())
+            for slug in (*rules[finding.slug].caused_by, *rules[finding.slug].starved_by)
             for cause in by_slug[slug]
-            if cause.id != finding.id and _touch(finding, cause)
+            if cause.id != finding.id
+            and _explains(cause, finding, starves=slug in rules[finding.slug].starved_by)
         ]
     return [msgspec.structs.replace(finding, caused_by=_nearest(finding, links)) for finding in findings]
 
 
-def _touch(one: Finding, other: Finding) -> bool:
-    return bool(set(one.nodes) & set(other.nodes)) or bool(set(one.pods) & set(other.pods))
+def _explains(cause: Finding, symptom: Finding, *, starves: bool) -> bool:
+    if set(cause.pods) & set(symptom.pods):
+        return True
+    about_a_node = "Node" in {cause.subject.kind, symptom.subject.kind}
+    return (starves or about_a_node) and bool(set(cause.nodes) & set(symptom.nodes))
 
 
 def _nearest(finding: Finding, links: Mapping[str, list[Finding]]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ def markdown(rules: Iterable[Rule]) -> str:
     ]
     for rule in rules:
         needs = ", ".join(sorted(rule.needs)) or "nothing"
-        explained = ", ".join(rule.caused_by)
+        explained = ", ".join((*rule.caused_by, *rule.starved_by))
         lines += [
             "",
             f"## {rule.code} {rule.slug}",
@@ -63,7 +63,9 @@ def limits_markdown() -> str:
     for name in Thresholds.__struct_fields__:
         meta = next(m for m in hints[name].__metadata__ if isinstance(m, Meta))
         annotation = ANNOTATION_PREFIX + name.replace("_", "-")
-        rows.append(f"| `{name}` | {shown(name, getattr(defaults, name))} | `{annotation}` | {meta.description} |")
+        rows.append(
+            f"| `{name}` | {shown(name, getattr(defaults, name))} | `{annotation}` | {meta.description} |"
+        )
     return LIMITS_HEAD + "\n".join(rows) + "\n"
 
 

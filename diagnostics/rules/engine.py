@@ -48,12 +48,13 @@ def run(rules: Iterable[Rule], snapshot: Snapshot, limits: Limits) -> Diagnosis:
             log.exception("rule %s failed", rule.code)
             outcome.failed.append(FailedRule(rule.code, f"{type(error).__name__}: {error}"[:300]))
             continue
-        incomplete = [s for s in sorted(rule.needs) if snapshot.source(s).state is not SourceState.OK]
+        read = rule.needs | ({Source.WORKLOADS} if Source.PODS in rule.needs else set())
+        incomplete = [s for s in sorted(read) if snapshot.source(s).state is not SourceState.OK]
         if incomplete:
             outcome.partial.append(SkippedRule(rule.code, _why(snapshot, incomplete)))
         for item in yielded:
             outcome.take(rule, item)
-    return outcome.diagnosis({rule.slug: rule.caused_by for rule in rules})
+    return outcome.diagnosis({rule.slug: rule for rule in rules})
 
 
 def _why(snapshot: Snapshot, sources: list[Source]) -> str:
@@ -108,8 +109,8 @@ class _Outcome:
         earlier = self.findings.get(identity)
         self.findings[identity] = finding if earlier is None else _merged(earlier, finding)
 
-    def diagnosis(self, explained_by: Mapping[str, tuple[str, ...]]) -> Diagnosis:
-        findings = linked(list(self.findings.values()), explained_by)
+    def diagnosis(self, rules: Mapping[str, Rule]) -> Diagnosis:
+        findings = linked(list(self.findings.values()), rules)
         findings.sort(key=lambda f: (f.severity.rank, -f.gpus, f.code, str(f.subject)))
         return Diagnosis(
             findings=tuple(findings),

@@ -104,7 +104,6 @@ def _measure(side: str, kubeconfig: Path) -> dict[str, float]:
 def _main(side: str, kubeconfig: Path) -> None:
     """In the child: do one side and print its figures as JSON."""
     from diagnostics.collect.kube_api import read_cluster
-
     from diagnostics.collect.kube_client import connect
     from diagnostics.collect.target import Target
 

@@ -52,6 +52,13 @@ def test_a_bare_pod_and_a_static_pod_are_their_own_root() -> None:
         assert found.root == OwnerKey("Pod", "research", "train-0", "v1", "uid-train-0")
 
 
+def test_a_deployment_is_known_by_the_template_hash_when_its_replica_set_was_not_read() -> None:
+    replica_set = OwnerKey("ReplicaSet", "", "web-5d9", "apps/v1")
+    labelled = pod(owners=(replica_set,), root=None, labels={"pod-template-hash": "5d9"})
+    (found,) = with_roots((labelled,), ())
+    assert found.root == OwnerKey("Deployment", "research", "web", "apps/v1")
+
+
 def test_a_loop_of_owners_ends() -> None:
     one, two = OwnerKey("Job", "", "one", "batch/v1"), OwnerKey("Job", "", "two", "batch/v1")
     (found,) = with_roots((owned(one),), (workload("Job", "one", two), workload("Job", "two", one)))
@@ -108,6 +115,7 @@ def test_any_source_may_be_missing(missing: set[str], metrics: bool) -> None:
 def test_own_samples_make_a_window_that_ends_with_this_poll() -> None:
     recent: RecentSamples | None = RecentSamples()
     states = []
+    assembled = None
     for minute in range(0, 36, 5):
         at = NOW + timedelta(minutes=minute)
         assembled = assemble(
@@ -118,11 +126,12 @@ def test_own_samples_make_a_window_that_ends_with_this_poll() -> None:
     assert states[0] is SourceState.ABSENT
     assert states[1] is SourceState.PARTIAL
     assert states[-1] is SourceState.OK
-    window = assembled.snapshot.gpus[0].window
-    assert window is not None
-    assert window.coverage_ratio == 1.0
-    assert window.utilization_ratio is not None
-    assert window.utilization_ratio.mean == 0.5
+    assert assembled is not None
+    found = assembled.snapshot.gpus[0].window
+    assert found is not None
+    assert found.coverage_ratio == 1.0
+    assert found.utilization_ratio is not None
+    assert found.utilization_ratio.mean == 0.5
 
 
 def test_without_pod_labels_a_window_that_reaches_before_the_holder_is_dropped() -> None:

@@ -1,6 +1,7 @@
 """What one poll hands to the next: bounded, dated, and forgotten when the GPU is put right."""
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -11,7 +12,7 @@ from tests.builders import NOW, ago, gpu, node, snapshot, window
 DAY = timedelta(hours=24)
 
 
-def broken(**fields: object) -> Gpu:
+def broken(**fields: Any) -> Gpu:
     seen = XidSeen(code=95, last_at=ago(minutes=10))
     return gpu(metrics=Metrics(sampled_at=NOW, xid=95), window=window(xids=(seen,)), **fields)
 

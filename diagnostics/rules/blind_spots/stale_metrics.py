@@ -28,7 +28,7 @@ from diagnostics.states import FRESH_FOR
 from diagnostics.text import counted, listed
 
 
-@rule(code="GPU902", slug="stale-metrics", severity=Severity.INFO, needs={Source.METRICS})
+@rule(code="GPU902", slug="stale-metrics", severity=Severity.INFO, needs={Source.NODES, Source.METRICS})
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Blind]:
     """One blind spot for all devices whose sample is too old, with the nodes and the oldest age."""
     ages = {

@@ -44,7 +44,7 @@ PLUGIN_APP = "nvidia-device-plugin-daemonset"
     code="GPU101",
     slug="fatal-xid",
     severity=Severity.CRITICAL,
-    needs={Source.METRICS, Source.WINDOW},
+    needs={Source.NODES, Source.METRICS, Source.WINDOW},
     uses={Source.PODS},
     hold=1,
 )

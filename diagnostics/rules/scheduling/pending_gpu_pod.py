@@ -48,7 +48,8 @@ QUEUED = frozenset({"scheduling-gate", "waiting-for-preemption"})
     severity=Severity.WARNING,
     needs={Source.PODS},
     uses={Source.NODES, Source.EVENTS, Source.WORKLOADS},
-    caused_by=("stuck-holder", "fewer-gpus-than-fitted", "operator-component-failing"),
+    caused_by=("fewer-gpus-than-fitted", "operator-component-failing"),
+    starved_by=("stuck-holder",),
     hold=1,
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:

@@ -41,7 +41,7 @@ EMPTY_CAUSE, HELD_CAUSE, PART_CAUSE = "never-used", "loaded-but-not-called", "so
     code="GPU501",
     slug="idle-gpu",
     severity=Severity.WARNING,
-    needs={Source.PODS, Source.METRICS, Source.WINDOW},
+    needs={Source.NODES, Source.PODS, Source.METRICS, Source.WINDOW},
     hold=1,
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:

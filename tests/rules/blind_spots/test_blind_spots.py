@@ -62,7 +62,9 @@ def test_fresh_samples_are_silent() -> None:
 
 
 def test_a_forbidden_source_names_the_role_that_cures_it() -> None:
-    said = SourceStatus(name=Source.NODES, state=SourceState.FORBIDDEN, detail='nodes is forbidden: User "viewer"')
+    said = SourceStatus(
+        name=Source.NODES, state=SourceState.FORBIDDEN, detail='nodes is forbidden: User "viewer"'
+    )
     (blind,) = coverage("GPU903", sources=replaced(said))
     assert 'User "viewer"' in blind.what
     assert "deploy/rbac.yaml" in blind.cure

@@ -32,7 +32,8 @@ def findings(*parts: Any, limits: Limits | None = None, **fields: Any) -> list[F
 
 
 def idle(index: int = 0, **fields: Any) -> Gpu:
-    return gpu(index, **({"holders": (HOLDER.key,), "window": idle_window()} | fields))
+    defaults: dict[str, Any] = {"holders": (HOLDER.key,), "window": idle_window()}
+    return gpu(index, **(defaults | fields))
 
 
 def test_a_loaded_model_that_nobody_calls() -> None:
@@ -89,7 +90,9 @@ def test_a_warm_standby_by_annotation_is_exempt_with_its_reason() -> None:
 
 
 def test_a_longer_allowance_needs_history_to_be_exceeded() -> None:
-    patient = pod("whisper-0", root=DEPLOYMENT, annotations={"gpuhealth.io/idle-after": "4h"}, started_at=ago(days=1))
+    patient = pod(
+        "whisper-0", root=DEPLOYMENT, annotations={"gpuhealth.io/idle-after": "4h"}, started_at=ago(days=1)
+    )
     assert not findings(patient, idle())
     assert findings(patient, idle(), past=Past(last_active={idle().slot: ago(hours=5)}))
 
@@ -101,7 +104,12 @@ def test_an_override_of_the_namespace_counts() -> None:
 
 @pytest.mark.parametrize(
     "device",
-    [idle(metrics=None), idle(window=None), idle(window=idle_window(coverage_ratio=0.4)), idle(holder_source="count")],
+    [
+        idle(metrics=None),
+        idle(window=None),
+        idle(window=idle_window(coverage_ratio=0.4)),
+        idle(holder_source="count"),
+    ],
     ids=["no sample", "no window", "thin window", "holder by count"],
 )
 def test_missing_data_is_not_idle_but_not_judged(device: Gpu) -> None:
