@@ -5,6 +5,7 @@ import re
 import secrets
 import sys
 from argparse import ArgumentParser
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,9 @@ def _sqlite(name: str, parts: SplitResult) -> dict[str, Any]:
     path = Path(unquote(parts.path))
     if parts.netloc or parts.query or not path.is_absolute() or path == Path("/"):
         raise ImproperlyConfigured(f"{name}: SQLite is written sqlite:///absolute/path/to/file")
+    # SQLite makes the file but not its folder. If that fails, the first query says so.
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": path,

@@ -1,9 +1,10 @@
-"""Other processes on the database of the running test."""
+"""Other processes: on the database of the running test, and what runs on this machine."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from django.conf import settings
@@ -45,3 +46,27 @@ def python(code: str, **variables: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+class Process(NamedTuple):
+    pid: int
+    parent: int
+    line: str
+    """Its command line."""
+
+
+def processes() -> list[Process]:
+    """All that run."""
+    listing = subprocess.run(
+        ["ps", "-ww", "-eo", "pid=,ppid=,stat=,args="], capture_output=True, text=True, check=True
+    )
+    rows = [line.split(None, 3) for line in listing.stdout.splitlines()]
+    return [Process(int(row[0]), int(row[1]), row[3]) for row in rows if row[2][0] != "Z"]
+
+
+def family(head: int) -> list[Process]:
+    """Children, grandchildren and so on."""
+    everything, found = processes(), {head}
+    while more := {p.pid for p in everything if p.parent in found} - found:
+        found |= more
+    return [p for p in everything if p.pid in found - {head}]

@@ -10,6 +10,7 @@ for _name in [name for name in os.environ if name.startswith("GPUHEALTH_") and n
 # Only names: reading settings, as type checkers do too, creates nothing.
 _folder = Path(tempfile.gettempdir())
 os.environ["GPUHEALTH_DATA_DIR"] = str(_folder / f"gpuhealth-test-{os.getpid()}")
+os.environ.setdefault("GPUHEALTH_DATABASE_URL", f"sqlite://{_folder}/gpuhealth-test-{os.getpid()}.sqlite3")
 os.environ["GPUHEALTH_SECRET_KEY"] = "for-tests-only-0123456789abcdefghijklmnopqrstuvwxyz"
 
 from gpuhealth.settings import *  # noqa: E402, F403
@@ -17,7 +18,7 @@ from gpuhealth.settings import DATABASES, STORAGES  # noqa: E402
 
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # In a file, as in real life, so that other processes can be tested with it.
-    DATABASES["default"]["TEST"] = {"NAME": str(_folder / f"gpuhealth-test-{os.getpid()}.sqlite3")}
+    DATABASES["default"]["TEST"] = {"NAME": str(DATABASES["default"]["NAME"])}
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # Names without hashes, so that no test depends on collectstatic having been run.

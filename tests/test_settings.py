@@ -159,11 +159,12 @@ def test_sqlite_waits_and_writes_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read["OPTIONS"]["timeout"] > 0
 
 
-def test_the_default_database_may_lie_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_database_may_lie_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TRY", raising=False)
-    odd = Path("/some where/100%/a#b?c/gpuhealth.sqlite3")
+    odd = tmp_path / "some where" / "100%" / "a#b?c" / "gpuhealth.sqlite3"
 
     assert environment.database("TRY", odd)["NAME"] == odd
+    assert odd.parent.is_dir()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`up` as a person runs it: real processes, from an empty folder to a page, and nothing left behind."""
 
 import http.client
+import json
 import os
 import re
 import signal
@@ -18,16 +19,15 @@ import pytest
 from django.conf import settings
 from psycopg import sql
 
-from tests.processes import ROOT
+from tests.processes import ROOT, Process, family, processes
 from tests.servers import free_port
 
-WITHIN_S = 90
+WITHIN_S = 60
 
-# Everything of one run shares its folder, so the tests build on each other's.
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def database() -> Iterator[dict[str, str]]:
     """Of its own: SQLite in the data directory, or a new database of the server that the tests use."""
     given = settings.DATABASES["default"]
@@ -57,7 +57,7 @@ class Up:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("GPUHEALTH_")}
         broker = {k: v for k, v in os.environ.items() if k == "GPUHEALTH_BROKER_URL"}
         folder.mkdir(exist_ok=True)
-        self.family: set[int] = set()
+        self.family: list[Process] = []
         self.port = free_port()
         self.printed = folder / f"printed-{time.monotonic_ns()}"
         command = [sys.executable, "manage.py", "up", "--data-dir", str(folder / "data")]
@@ -79,7 +79,7 @@ class Up:
         while not what():
             assert time.monotonic() < deadline, self.text
             assert not is_running or self.process.poll() is None, self.text
-            time.sleep(0.05)
+            time.sleep(0.1)
 
     def until_ready(self) -> "Up":
         self.until(lambda: "Ctrl-C ends everything" in self.text)
@@ -92,68 +92,55 @@ class Up:
             self.body = response.read().decode()
             return response
 
-    def ended(self) -> int:
-        """Its status; all that it had started is gone by then."""
-        family = descendants(self.process.pid) | self.family
-        status = self.process.wait(WITHIN_S)
-        assert {pid: line for pid, line in processes().items() if pid in family} == {}
-        return status
-
     def with_children(self) -> "Up":
         """Broker, worker, beat and web are there."""
-        names = ["gunicorn", "worker", "beat"] + (
-            [] if "GPUHEALTH_BROKER_URL" in os.environ else ["valkey-server"]
-        )
+        names = ["gunicorn", "worker", "beat"]
+        if "GPUHEALTH_BROKER_URL" not in os.environ:
+            names.append("valkey-server")
 
         def all_there() -> bool:
-            self.family = descendants(self.process.pid)
-            lines = " ".join(line for pid, line in processes().items() if pid in self.family)
-            return all(name in lines for name in names)
+            self.family = family(self.process.pid)
+            return all(any(name in p.line for p in self.family) for name in names)
 
         self.until(all_there)
         return self
 
     def child(self, name: str) -> int:
-        return next(
-            pid for pid, line in processes().items() if pid in children(self.process.pid) and name in line
-        )
+        """Process id of the child with this word in its command line."""
+        return next(p.pid for p in self.family if p.parent == self.process.pid and name in p.line)
 
+    def left(self) -> list[Process]:
+        """What still runs of the family as it was last seen."""
+        pids = {p.pid for p in self.family}
+        return [p for p in processes() if p.pid in pids]
 
-def table() -> list[tuple[int, int, str]]:
-    """(process, parent, command line) of everything that runs."""
-    listing = subprocess.run(
-        ["ps", "-eo", "pid=,ppid=,stat=,args="], capture_output=True, text=True, check=True
-    )
-    rows = [line.split(None, 3) for line in listing.stdout.splitlines()]
-    return [(int(row[0]), int(row[1]), row[3]) for row in rows if len(row) == 4 and row[2][0] != "Z"]
-
-
-def processes() -> dict[int, str]:
-    return {pid: line for pid, _, line in table()}
-
-
-def children(parent: int) -> set[int]:
-    return {pid for pid, above, _ in table() if above == parent}
-
-
-def descendants(parent: int) -> set[int]:
-    found = {parent}
-    for _ in range(5):
-        found |= {pid for pid, above, _ in table() if above in found}
-    return found - {parent}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("up")
+    def ended(self) -> int:
+        """Its status; all that it had started is gone by then."""
+        if self.process.poll() is None:
+            self.family += family(self.process.pid)
+        status = self.process.wait(WITHIN_S)
+        assert self.left() == []
+        return status
 
 
 @pytest.fixture
-def start(folder: Path, database: dict[str, str]) -> Iterator[Callable[..., Up]]:
+def unreachable(tmp_path: Path) -> tuple[str, ...]:
+    """Arguments that name a cluster where nobody answers."""
+    path = tmp_path / "kubeconfig"
+    server = {"name": "far", "cluster": {"server": f"http://127.0.0.1:{free_port()}"}}
+    context = {"name": "far", "context": {"cluster": "far", "user": "u"}}
+    path.write_text(
+        json.dumps({"clusters": [server], "contexts": [context], "users": [{"name": "u", "user": {}}]})
+    )
+    return ("--kubeconfig", str(path), "--context", "far")
+
+
+@pytest.fixture
+def start(tmp_path: Path, database: dict[str, str]) -> Iterator[Callable[..., Up]]:
     started: list[Up] = []
 
     def begin(*arguments: str) -> Up:
-        started.append(Up(folder, database, *arguments))
+        started.append(Up(tmp_path, database, *arguments))
         return started[-1]
 
     yield begin
@@ -163,7 +150,7 @@ def start(folder: Path, database: dict[str, str]) -> Iterator[Callable[..., Up]]
             up.process.wait(WITHIN_S)
 
 
-def test_from_nothing_to_findings_and_back_to_nothing(start: Callable[..., Up], folder: Path) -> None:
+def test_from_nothing_to_findings_and_back_to_nothing(start: Callable[..., Up], tmp_path: Path) -> None:
     up = start().until_ready().with_children()
 
     assert up.get("/healthz").status == 200
@@ -172,7 +159,7 @@ def test_from_nothing_to_findings_and_back_to_nothing(start: Callable[..., Up], 
     assert link, up.text
     entered = up.get(link[1])
     assert entered.status == 302
-    cookie = str(entered.getheader("Set-Cookie")).partition(";")[0]
+    cookie = "; ".join(c.partition(";")[0] for c in entered.headers.get_all("Set-Cookie") or [])
     assert up.get("/c/simulated/findings/", Cookie=cookie).status == 200
     assert "GPU" in up.body
     assert re.search(r"history +35 simulated minutes, [1-9]\d* findings", up.text)
@@ -184,7 +171,7 @@ def test_from_nothing_to_findings_and_back_to_nothing(start: Callable[..., Up], 
     second = start()
     assert second.process.wait(WITHIN_S) == 1
     assert (
-        f"runs already on {folder / 'data'} (process {up.process.pid}, at http://127.0.0.1:{up.port}/)"
+        f"runs already on {tmp_path / 'data'} (process {up.process.pid}, at http://127.0.0.1:{up.port}/)"
         in (second.text)
     )
 
@@ -193,29 +180,36 @@ def test_from_nothing_to_findings_and_back_to_nothing(start: Callable[..., Up], 
     assert up.text.endswith("Ended.\n")
     assert "Traceback" not in up.text
 
+    again = start().until_ready()
+    assert "history" not in again.text, "only a new database gets one"
+    again.process.terminate()
+    assert again.ended() == 0
+
 
 @pytest.mark.parametrize("name", ["gunicorn", "beat"])
-def test_when_a_child_dies_all_end_and_it_is_named(start: Callable[..., Up], name: str) -> None:
-    up = start().until_ready().with_children()
-    assert "history" not in up.text, "only a new database gets a history"
-
+def test_when_a_child_dies_all_end_and_it_is_named(
+    start: Callable[..., Up], unreachable: tuple[str, ...], name: str
+) -> None:
+    up = start(*unreachable).until_ready().with_children()
     os.kill(up.child(name), signal.SIGKILL)
     assert up.ended() == 1
     assert f"{ {'gunicorn': 'web'}.get(name, name) } was ended by SIGKILL" in up.text
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
-def test_children_die_with_a_parent_that_is_killed(start: Callable[..., Up]) -> None:
-    up = start().until_ready().with_children()
+def test_children_die_with_a_parent_that_is_killed(
+    start: Callable[..., Up], unreachable: tuple[str, ...]
+) -> None:
+    up = start(*unreachable).until_ready().with_children()
     up.process.kill()
     up.process.wait()
 
-    up.until(lambda: not (up.family & processes().keys()), is_running=False)
+    up.until(lambda: not up.left(), is_running=False)
 
 
-def test_a_port_that_is_taken_is_said(folder: Path) -> None:
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        up = Up(folder / "elsewhere", {}, "--port", str(other.getsockname()[1]))
+        up = Up(tmp_path, {}, "--port", str(other.getsockname()[1]))
         assert up.process.wait(WITHIN_S) == 1
 
     assert "is taken by another program; choose one with --port" in up.text
@@ -232,9 +226,9 @@ def test_a_port_that_is_taken_is_said(folder: Path) -> None:
     ],
 )
 def test_a_mistake_on_the_command_line_is_said_before_anything_starts(
-    folder: Path, arguments: list[str], message: str
+    tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    up = Up(folder / "elsewhere", {}, *arguments)
+    up = Up(tmp_path, {}, *arguments)
 
     assert up.process.wait(WITHIN_S) == 1
     assert message in up.text
