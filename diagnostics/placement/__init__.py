@@ -9,7 +9,7 @@ from diagnostics.placement.matching import (
     untolerated,
     wanted_labels,
 )
-from diagnostics.placement.room import Room, Scope, fitted, is_fragmented, rooms, slots
+from diagnostics.placement.room import Room, Scope, fitted, give_back, is_fragmented, rooms, slots
 from diagnostics.placement.scatter import Scatter, Span, possible_placement, scatter_of
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Span",
     "admits",
     "fitted",
+    "give_back",
     "is_cordoned_for",
     "is_fragmented",
     "labels_match",

@@ -59,18 +59,37 @@ class Room(msgspec.Struct, frozen=True):
     def without(self, keys: Iterable[str]) -> "Room":
         """The same node as if the pods with these keys (`namespace/name`) were gone."""
         gone = frozenset(keys)
-        return room_of(self.node, [pod for pod in self.holders if pod.key not in gone])
+        leaving = [pod for pod in self.holders if pod.key in gone]
+        if not leaving:
+            return self
+        free = dict(self.free)
+        for pod in leaving:
+            give_back(free, pod)
+        return Room(self.node, free, tuple(pod for pod in self.holders if pod.key not in gone))
 
-    def before(self, moment: datetime) -> "Room":
-        """Without the pods that were scheduled at or after `moment`.
+    def free_before(self, name: str, moment: datetime) -> float:
+        """What was free of a resource without the pods that were scheduled at or after `moment`.
 
-        Pods that have finished since are gone from the picture, so what was free then is a lower bound.
+        Pods that have finished since are gone from the picture, so that this is a lower bound.
         """
-        return self.without(pod.key for pod in self.holders if _scheduled_since(pod, moment))
+        return self.free_without(name, [pod for pod in self.holders if _scheduled_since(pod, moment)])
+
+    def free_without(self, name: str, leaving: Iterable[Pod]) -> float:
+        """What would be free of a resource if these holders left."""
+        return self.free.get(name, 0.0) + sum(pod.effective_requests.get(name, 0.0) for pod in leaving)
 
     def emptied(self) -> "Room":
         """The node without any pod."""
-        return room_of(self.node, ())
+        return Room(self.node, self.node.allocatable)
+
+
+def give_back(free: dict[str, float], pod: Pod) -> None:
+    """Add what the pod holds to `free`, in place."""
+    for name, amount in pod.effective_requests.items():
+        if name in free:
+            free[name] += amount
+    if "pods" in free:
+        free["pods"] += 1
 
 
 def rooms(snapshot: Snapshot) -> dict[str, Room]:

@@ -122,19 +122,21 @@ def possible_placement(members: Sequence[Pod], given: Mapping[str, Room]) -> dic
     """
     if not members:
         return None
-    keys = [pod.key for pod in members]
-    places = [
-        room.without(keys)
-        for room in given.values()
-        if admits(members[0], room.node) or any(pod.node == room.node.name for pod in members)
-    ]
-    within: dict[tuple[str, str], list[Room]] = defaultdict(list)
-    for room in places:
-        within["all", ""].append(room)
+    keys, requests = [pod.key for pod in members], _largest(members)
+    own = {pod.node for pod in members}
+    within: dict[tuple[str, str], list[tuple[Room, int]]] = defaultdict(list)
+    for room in given.values():
+        if room.node.name not in own and not admits(members[0], room.node):
+            continue
+        left = room.without(keys) if room.node.name in own else room
+        count = left.takes(requests)
+        if count <= 0:
+            continue
+        within["all", ""].append((left, count))
         for scope, place in (("domain", room.node.nvlink_domain), ("rack", room.node.rack)):
             if place is not None:
-                within[scope, place].append(room)
-    packed = [found for group in within.values() if (found := _packed(members, group)) is not None]
+                within[scope, place].append((left, count))
+    packed = [found for group in within.values() if (found := _packed(len(members), group)) is not None]
     return min(packed, key=lambda found: _width(found, given), default=None)
 
 
@@ -144,19 +146,20 @@ def _width(found: Mapping[str, int], given: Mapping[str, Room]) -> tuple[int, in
     return len(nodes), len(racks), len(zones), sorted(found)
 
 
-def _packed(members: Sequence[Pod], group: Iterable[Room]) -> dict[str, int] | None:
+def _packed(pods: int, group: Iterable[tuple[Room, int]]) -> dict[str, int] | None:
     """Greedy: the host that takes most goes first, the fullest of them at a tie."""
-    requests = _largest(members)
-    left, found = len(members), {}
-    ranked = sorted(group, key=lambda room: (-min(left, room.takes(requests)), _free(room), room.node.name))
-    for room in ranked:
+    group = list(group)
+    if sum(count for _, count in group) < pods:
+        return None
+    left, found = pods, {}
+    ranked = sorted(group, key=lambda pair: (-min(pods, pair[1]), _free(pair[0]), pair[0].node.name))
+    for room, takes in ranked:
+        count = min(left, takes)
+        found[room.node.name] = count
+        left -= count
         if left <= 0:
             break
-        count = min(left, room.takes(requests))
-        if count > 0:
-            found[room.node.name] = count
-            left -= count
-    return found if left <= 0 else None
+    return found
 
 
 def _free(room: Room) -> float:

@@ -31,9 +31,9 @@ def test_pods_scheduled_since_a_moment_are_left_out() -> None:
     early = pod("early", gpus=2)
     late = pod("late", gpus=3, conditions=(Condition("PodScheduled", "True", since=ago(minutes=5)),))
 
-    room = rooms(snapshot(node(), early, late))["gpu-1"].before(ago(minutes=10))
+    room = rooms(snapshot(node(), early, late))["gpu-1"]
 
-    assert room.free["nvidia.com/gpu"] == 6
+    assert room.free_before("nvidia.com/gpu", ago(minutes=10)) == 6
 
 
 def test_a_room_says_what_it_lacks() -> None:

@@ -6,9 +6,9 @@ import msgspec
 
 from diagnostics.findings import Evidence
 from diagnostics.limits import Limits
-from diagnostics.placement import Room, rooms
+from diagnostics.placement import Room, fitted, rooms
 from diagnostics.rules.scheduling.holders import trouble_of
-from diagnostics.snapshot import Pod, Snapshot, Taint
+from diagnostics.snapshot import Node, Pod, Snapshot, Taint
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -40,11 +40,19 @@ class Board:
     def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
         self.snapshot = snapshot
         self.limits = limits
+        self._fitted: dict[tuple[str, str], float | None] = {}
 
     @cached_property
     def rooms(self) -> dict[str, Room]:
         """Room of each node now; empty where nodes could not be read."""
         return rooms(self.snapshot)
+
+    def fitted(self, node: Node, resource: str) -> float | None:
+        """`placement.fitted`, computed once for each node and resource."""
+        key = (node.name, resource)
+        if key not in self._fitted:
+            self._fitted[key] = fitted(node, resource, self.snapshot.past)
+        return self._fitted[key]
 
     @cached_property
     def stuck_on(self) -> dict[str, list[tuple[Pod, str]]]:

@@ -6,7 +6,6 @@ from diagnostics.findings import Evidence
 from diagnostics.placement import (
     CONDITION_TAINTS,
     Room,
-    fitted,
     is_cordoned_for,
     selects,
     untolerated,
@@ -38,7 +37,7 @@ def read_nodes(pod: Pod, board: Board, words: Refusal | None) -> Reading:
 
 
 def _is_big_enough(pod: Pod, room: Room, board: Board) -> bool:
-    found = {name: fitted(room.node, name, board.snapshot.past) for name in pod.gpus}
+    found = {name: board.fitted(room.node, name) for name in pod.gpus}
     return all(amount is None or amount >= pod.gpus[name] for name, amount in found.items())
 
 
@@ -91,7 +90,7 @@ def _selector(pod: Pod, offering: Sequence[Room]) -> Reading:
 
 def _larger(pod: Pod, selected: Sequence[Room], board: Board) -> Reading:
     name = max(pod.gpus, key=lambda resource: pod.gpus[resource])
-    most = max((fitted(room.node, name, board.snapshot.past) or 0) for room in selected)
+    most = max((board.fitted(room.node, name) or 0) for room in selected)
     facts = [
         Evidence("asks for", f"{pod.gpus[name]:.0f}", name, f"spec.containers of pod {pod.key}, added up"),
         Evidence("most on one matching node", f"{most:.0f}", name, "status.capacity of the nodes"),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from diagnostics.findings import Evidence
-from diagnostics.placement import Room, fitted, is_fragmented
+from diagnostics.placement import Room, give_back, is_fragmented
 from diagnostics.quantities import gib
 from diagnostics.rules.scheduling.board import Board, Reading
 from diagnostics.rules.scheduling.refusals import Refusal, Word
@@ -15,7 +15,7 @@ FREE_SOURCE = "status.allocatable of the nodes minus the requests of bound, unfi
 
 def capacity_left(pod: Pod, room: Room, board: Board) -> bool | None:
     """False: the node has none of a GPU resource that the pod asks for. None: some, number unknown."""
-    found = [fitted(room.node, name, board.snapshot.past) for name in pod.gpus]
+    found = [board.fitted(room.node, name) for name in pod.gpus]
     if any(amount == 0 for amount in found):
         return False
     return None if any(amount is None for amount in found) else True
@@ -43,9 +43,9 @@ def short_of(
     held = _held_or_gone(pod, board, open_rooms, lacking, facts)
     if held is not None:
         return held
-    starved = {room.node.name: missing for room in open_rooms if (missing := _after_gpus(pod, room))}
-    if len(starved) == len(open_rooms) and (words is None or words.mentions(Word.RESOURCE)):
-        return _stranded(starved, facts)
+    is_said = words is None or words.mentions(Word.RESOURCE)
+    if is_said and all(_after_gpus(pod, room) for room in open_rooms):
+        return _stranded({room.node.name: _after_gpus(pod, room) for room in open_rooms}, facts)
     pieces = _fragmented(pod, admitting, facts)
     if pieces is not None:
         return pieces
@@ -143,7 +143,7 @@ def _held_or_gone(
 def _fitted_fact(pod: Pod, board: Board, node_name: str) -> Evidence:
     node = board.rooms[node_name].node
     name = max(pod.gpus, key=lambda resource: pod.gpus[resource])
-    known = fitted(node, name, board.snapshot.past)
+    known = board.fitted(node, name)
     return Evidence(
         f"fitted and allocatable on {printable(node_name, 80)}",
         f"{'at least 1' if known is None else f'{known:.0f}'} and {node.allocatable.get(name, 0.0):.0f}",
@@ -157,7 +157,7 @@ def _unavailable(pod: Pod, room: Room, name: str, board: Board, *, is_only_place
 
     Where a PCI device is all that is known, one; or as many as are asked for, if no other node is left to blame.
     """
-    known = fitted(room.node, name, board.snapshot.past)
+    known = board.fitted(room.node, name)
     if known is None:
         return pod.gpus[name] if is_only_place else 1.0
     return max(0.0, known - room.node.allocatable.get(name, 0.0))
@@ -165,14 +165,14 @@ def _unavailable(pod: Pod, room: Room, name: str, board: Board, *, is_only_place
 
 def _after_gpus(pod: Pod, room: Room) -> dict[str, float]:
     """What would still be missing if the smallest holders left until the GPUs are enough."""
-    gone: list[str] = []
+    free = dict(room.free)
     for holder in sorted(room.holders, key=lambda h: (h.gpu_count, h.key)):
-        missing = room.without(gone).lacks(pod.effective_requests)
-        if not any(name in pod.gpus for name in missing):
-            return missing
-        if any(name in holder.gpus for name in missing):
-            gone.append(holder.key)
-    missing = room.without(gone).lacks(pod.effective_requests)
+        short = [name for name, amount in pod.gpus.items() if amount > free.get(name, 0.0)]
+        if not short:
+            break
+        if any(name in holder.gpus for name in short):
+            give_back(free, holder)
+    missing = Room(room.node, free).lacks(pod.effective_requests)
     return {} if any(name in pod.gpus for name in missing) else missing
 
 
@@ -187,7 +187,7 @@ def _fragmented(pod: Pod, admitting: Sequence[Room], facts: tuple[Evidence, ...]
     if not is_fragmented(now, need):
         if pod.created_at is None:
             return None
-        before = [room.before(pod.created_at).free.get(name, 0.0) for room in admitting]
+        before = [room.free_before(name, pod.created_at) for room in admitting]
         if not is_fragmented(before, need):
             return None
         words = "the free GPUs are in pieces, and smaller pods have taken more of them since it began to wait"
@@ -231,9 +231,8 @@ def _by_priority(
     return None
 
 
-def _fits_without(pod: Pod, room: Room, leaving: Iterable[Pod]) -> bool:
-    missing = room.without(p.key for p in leaving).lacks(pod.effective_requests)
-    return not any(name in pod.gpus for name in missing)
+def _fits_without(pod: Pod, room: Room, leaving: Sequence[Pod]) -> bool:
+    return all(room.free_without(name, leaving) >= amount for name, amount in pod.gpus.items())
 
 
 def _names(given: Iterable[Room]) -> list[str]:
@@ -243,11 +242,14 @@ def _names(given: Iterable[Room]) -> list[str]:
 def _free_facts(pod: Pod, admitting: Sequence[Room]) -> tuple[Evidence, ...]:
     name = max(pod.gpus, key=lambda resource: pod.gpus[resource])
     ranked = sorted(admitting, key=lambda room: (-room.free.get(name, 0.0), room.node.name))
-    shares = [f"{printable(room.node.name, 80)} {max(0.0, room.free.get(name, 0.0)):.0f}" for room in ranked]
+    first = [
+        f"{printable(room.node.name, 80)} {max(0.0, room.free.get(name, 0.0)):.0f}" for room in ranked[:6]
+    ]
+    shares = listed(first, 6) + (f", {len(ranked) - 6} more nodes" if len(ranked) > 6 else "")
     total = sum(max(0.0, room.free.get(name, 0.0)) for room in admitting)
     return (
         Evidence("asks for", f"{pod.gpus[name]:.0f}", name, f"spec.containers of pod {pod.key}"),
-        Evidence("free on nodes that admit it", f"{total:.0f} ({listed(shares, 6)})", name, FREE_SOURCE),
+        Evidence("free on nodes that admit it", f"{total:.0f} ({shares})", name, FREE_SOURCE),
     )
 
 
