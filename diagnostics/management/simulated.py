@@ -15,9 +15,10 @@ from diagnostics.simulator.config import DEMO
 from diagnostics.simulator.server import SimulatedCluster
 
 SLUG = "simulated"
-POLLS = 8
-APART = timedelta(minutes=5)
-"""Together longer than the window and than every holding time, so that all rules can judge at once."""
+POLLS = 36
+APART = timedelta(minutes=1)
+"""Together longer than the window and than every holding time, so that all rules can judge at once. As far apart as
+real polls, or the window would count as half empty as soon as those follow."""
 
 
 @dataclass

@@ -108,9 +108,10 @@ class Command(BaseCommand):
         self._say("cluster", "simulated: 12 nodes, 96 GPUs, some of them in trouble")
         if not Observation.objects.exists():
             _watch(fields)
+            self._say("history", f"observing {running.past_minutes} simulated minutes ...")
             last = running.make_history()
             found = last.critical + last.warning + last.info if last else 0
-            self._say("history", f"{running.past_minutes} simulated minutes, {counted(found, 'finding')}")
+            self._say("", counted(found, "finding"))
         return fields
 
     def _say(self, what: str, value: object) -> None:
