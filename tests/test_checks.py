@@ -9,7 +9,6 @@ from diagnostics.clusters import DeclaredCluster
 from diagnostics.limits import Limits, Override
 from diagnostics.rules import catalogue
 
-
 pytestmark = pytest.mark.django_db
 
 
