@@ -10,169 +10,359 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('auth', '0012_alter_user_first_name_max_length'),
+        ("auth", "0012_alter_user_first_name_max_length"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Cluster',
+            name="Cluster",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('identity', models.CharField(default=diagnostics.models.cluster.generated_identity, max_length=100, unique=True)),
-                ('slug', models.CharField(max_length=60, unique=True)),
-                ('name', models.CharField(max_length=200)),
-                ('server_version', models.CharField(blank=True, max_length=60)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('last_taken_at', models.DateTimeField(blank=True, null=True)),
-                ('lease_token', models.CharField(blank=True, max_length=32)),
-                ('lease_expires_at', models.DateTimeField(blank=True, null=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "identity",
+                    models.CharField(
+                        default=diagnostics.models.cluster.generated_identity, max_length=100, unique=True
+                    ),
+                ),
+                ("slug", models.CharField(max_length=60, unique=True)),
+                ("name", models.CharField(max_length=200)),
+                ("server_version", models.CharField(blank=True, max_length=60)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("last_taken_at", models.DateTimeField(blank=True, null=True)),
+                ("lease_token", models.CharField(blank=True, max_length=32)),
+                ("lease_expires_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
-                'ordering': ['slug'],
+                "ordering": ["slug"],
             },
         ),
         migrations.CreateModel(
-            name='User',
+            name="User",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('password', models.CharField(max_length=128, verbose_name='password')),
-                ('last_login', models.DateTimeField(blank=True, null=True, verbose_name='last login')),
-                ('is_superuser', models.BooleanField(default=False, help_text='Designates that this user has all permissions without explicitly assigning them.', verbose_name='superuser status')),
-                ('username', models.CharField(error_messages={'unique': 'A user with that username already exists.'}, help_text='Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.', max_length=150, unique=True, validators=[django.contrib.auth.validators.UnicodeUsernameValidator()], verbose_name='username')),
-                ('first_name', models.CharField(blank=True, max_length=150, verbose_name='first name')),
-                ('last_name', models.CharField(blank=True, max_length=150, verbose_name='last name')),
-                ('email', models.EmailField(blank=True, max_length=254, verbose_name='email address')),
-                ('is_staff', models.BooleanField(default=False, help_text='Designates whether the user can log into this admin site.', verbose_name='staff status')),
-                ('is_active', models.BooleanField(default=True, help_text='Designates whether this user should be treated as active. Unselect this instead of deleting accounts.', verbose_name='active')),
-                ('date_joined', models.DateTimeField(default=django.utils.timezone.now, verbose_name='date joined')),
-                ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
-                ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("password", models.CharField(max_length=128, verbose_name="password")),
+                ("last_login", models.DateTimeField(blank=True, null=True, verbose_name="last login")),
+                (
+                    "is_superuser",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates that this user has all permissions without explicitly assigning them.",
+                        verbose_name="superuser status",
+                    ),
+                ),
+                (
+                    "username",
+                    models.CharField(
+                        error_messages={"unique": "A user with that username already exists."},
+                        help_text="Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.",
+                        max_length=150,
+                        unique=True,
+                        validators=[django.contrib.auth.validators.UnicodeUsernameValidator()],
+                        verbose_name="username",
+                    ),
+                ),
+                ("first_name", models.CharField(blank=True, max_length=150, verbose_name="first name")),
+                ("last_name", models.CharField(blank=True, max_length=150, verbose_name="last name")),
+                ("email", models.EmailField(blank=True, max_length=254, verbose_name="email address")),
+                (
+                    "is_staff",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates whether the user can log into this admin site.",
+                        verbose_name="staff status",
+                    ),
+                ),
+                (
+                    "is_active",
+                    models.BooleanField(
+                        default=True,
+                        help_text="Designates whether this user should be treated as active. Unselect this instead of deleting accounts.",
+                        verbose_name="active",
+                    ),
+                ),
+                (
+                    "date_joined",
+                    models.DateTimeField(default=django.utils.timezone.now, verbose_name="date joined"),
+                ),
+                (
+                    "groups",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="The groups this user belongs to. A user will get all permissions granted to each of their groups.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.group",
+                        verbose_name="groups",
+                    ),
+                ),
+                (
+                    "user_permissions",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="Specific permissions for this user.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.permission",
+                        verbose_name="user permissions",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'user',
-                'verbose_name_plural': 'users',
-                'abstract': False,
+                "verbose_name": "user",
+                "verbose_name_plural": "users",
+                "abstract": False,
             },
             managers=[
-                ('objects', django.contrib.auth.models.UserManager()),
+                ("objects", django.contrib.auth.models.UserManager()),
             ],
         ),
         migrations.CreateModel(
-            name='Incident',
+            name="Incident",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('fingerprint', models.CharField(max_length=16)),
-                ('code', models.CharField(max_length=10)),
-                ('slug', models.CharField(max_length=80)),
-                ('status', models.CharField(choices=[('pending', 'Pending'), ('open', 'Open'), ('acknowledged', 'Acknowledged'), ('resolved', 'Resolved')], default='pending', max_length=12)),
-                ('severity', models.CharField(choices=[('critical', 'critical'), ('warning', 'warning'), ('info', 'info')], max_length=10)),
-                ('severity_rank', models.PositiveSmallIntegerField()),
-                ('confidence', models.CharField(choices=[('high', 'high'), ('medium', 'medium'), ('low', 'low')], max_length=10)),
-                ('cause', models.CharField(max_length=80)),
-                ('subject_kind', models.CharField(max_length=80)),
-                ('subject_namespace', models.CharField(blank=True, max_length=253)),
-                ('subject_name', models.CharField(max_length=600)),
-                ('subject_uid', models.CharField(blank=True, max_length=120)),
-                ('title', models.TextField()),
-                ('summary', models.TextField()),
-                ('gpus', models.PositiveIntegerField(default=0)),
-                ('waste_gpus', models.FloatField(blank=True, null=True)),
-                ('finding', models.JSONField()),
-                ('first_seen', models.DateTimeField()),
-                ('last_seen', models.DateTimeField()),
-                ('opened_at', models.DateTimeField(blank=True, null=True)),
-                ('reopened_at', models.DateTimeField(blank=True, null=True)),
-                ('reopened_count', models.PositiveIntegerField(default=0)),
-                ('resolved_at', models.DateTimeField(blank=True, null=True)),
-                ('resolution', models.TextField(blank=True)),
-                ('seen_polls', models.PositiveIntegerField(default=0)),
-                ('absent_polls', models.PositiveIntegerField(default=0)),
-                ('causes', models.ManyToManyField(blank=True, related_name='symptoms', to='diagnostics.incident')),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='incidents', to='diagnostics.cluster')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("fingerprint", models.CharField(max_length=16)),
+                ("code", models.CharField(max_length=10)),
+                ("slug", models.CharField(max_length=80)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("pending", "Pending"),
+                            ("open", "Open"),
+                            ("acknowledged", "Acknowledged"),
+                            ("resolved", "Resolved"),
+                        ],
+                        default="pending",
+                        max_length=12,
+                    ),
+                ),
+                (
+                    "severity",
+                    models.CharField(
+                        choices=[("critical", "critical"), ("warning", "warning"), ("info", "info")],
+                        max_length=10,
+                    ),
+                ),
+                ("severity_rank", models.PositiveSmallIntegerField()),
+                (
+                    "confidence",
+                    models.CharField(
+                        choices=[("high", "high"), ("medium", "medium"), ("low", "low")], max_length=10
+                    ),
+                ),
+                ("cause", models.CharField(max_length=80)),
+                ("subject_kind", models.CharField(max_length=80)),
+                ("subject_namespace", models.CharField(blank=True, max_length=253)),
+                ("subject_name", models.CharField(max_length=600)),
+                ("subject_uid", models.CharField(blank=True, max_length=120)),
+                ("title", models.TextField()),
+                ("summary", models.TextField()),
+                ("gpus", models.PositiveIntegerField(default=0)),
+                ("waste_gpus", models.FloatField(blank=True, null=True)),
+                ("finding", models.JSONField()),
+                ("first_seen", models.DateTimeField()),
+                ("last_seen", models.DateTimeField()),
+                ("opened_at", models.DateTimeField(blank=True, null=True)),
+                ("reopened_at", models.DateTimeField(blank=True, null=True)),
+                ("reopened_count", models.PositiveIntegerField(default=0)),
+                ("resolved_at", models.DateTimeField(blank=True, null=True)),
+                ("resolution", models.TextField(blank=True)),
+                ("seen_polls", models.PositiveIntegerField(default=0)),
+                ("absent_polls", models.PositiveIntegerField(default=0)),
+                (
+                    "causes",
+                    models.ManyToManyField(blank=True, related_name="symptoms", to="diagnostics.incident"),
+                ),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="incidents",
+                        to="diagnostics.cluster",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['severity_rank', '-last_seen', 'pk'],
+                "ordering": ["severity_rank", "-last_seen", "pk"],
             },
         ),
         migrations.CreateModel(
-            name='IncidentEvent',
+            name="IncidentEvent",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField()),
-                ('kind', models.CharField(choices=[('opened', 'Opened'), ('severity changed', 'Severity Changed'), ('cause changed', 'Cause Changed'), ('acknowledged', 'Acknowledged'), ('commented', 'Commented'), ('step checked', 'Step Checked'), ('resolved', 'Resolved'), ('reopened', 'Reopened')], max_length=20)),
-                ('data', models.JSONField(default=dict)),
-                ('actor', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
-                ('incident', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='diagnostics.incident')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("at", models.DateTimeField()),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("opened", "Opened"),
+                            ("severity changed", "Severity Changed"),
+                            ("cause changed", "Cause Changed"),
+                            ("acknowledged", "Acknowledged"),
+                            ("commented", "Commented"),
+                            ("step checked", "Step Checked"),
+                            ("resolved", "Resolved"),
+                            ("reopened", "Reopened"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("data", models.JSONField(default=dict)),
+                (
+                    "actor",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "incident",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="events",
+                        to="diagnostics.incident",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['at', 'pk'],
+                "ordering": ["at", "pk"],
             },
         ),
         migrations.CreateModel(
-            name='Observation',
+            name="Observation",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('taken_at', models.DateTimeField()),
-                ('started_at', models.DateTimeField()),
-                ('finished_at', models.DateTimeField()),
-                ('status', models.CharField(choices=[('ok', 'Ok'), ('partial', 'Partial'), ('failed', 'Failed')], max_length=10)),
-                ('error', models.TextField(blank=True)),
-                ('sources', models.JSONField(default=list)),
-                ('stages_ms', models.JSONField(default=dict)),
-                ('nodes', models.PositiveIntegerField(null=True)),
-                ('pods', models.PositiveIntegerField(null=True)),
-                ('gpus', models.PositiveIntegerField(null=True)),
-                ('critical', models.PositiveIntegerField(default=0)),
-                ('warning', models.PositiveIntegerField(default=0)),
-                ('info', models.PositiveIntegerField(default=0)),
-                ('rules_skipped', models.JSONField(default=list)),
-                ('rules_partial', models.JSONField(default=list)),
-                ('rules_failed', models.JSONField(default=list)),
-                ('coverage', models.JSONField(default=list)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='observations', to='diagnostics.cluster')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("taken_at", models.DateTimeField()),
+                ("started_at", models.DateTimeField()),
+                ("finished_at", models.DateTimeField()),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[("ok", "Ok"), ("partial", "Partial"), ("failed", "Failed")], max_length=10
+                    ),
+                ),
+                ("error", models.TextField(blank=True)),
+                ("sources", models.JSONField(default=list)),
+                ("stages_ms", models.JSONField(default=dict)),
+                ("nodes", models.PositiveIntegerField(null=True)),
+                ("pods", models.PositiveIntegerField(null=True)),
+                ("gpus", models.PositiveIntegerField(null=True)),
+                ("critical", models.PositiveIntegerField(default=0)),
+                ("warning", models.PositiveIntegerField(default=0)),
+                ("info", models.PositiveIntegerField(default=0)),
+                ("rules_skipped", models.JSONField(default=list)),
+                ("rules_partial", models.JSONField(default=list)),
+                ("rules_failed", models.JSONField(default=list)),
+                ("coverage", models.JSONField(default=list)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="observations",
+                        to="diagnostics.cluster",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-taken_at'],
-                'get_latest_by': 'taken_at',
+                "ordering": ["-taken_at"],
+                "get_latest_by": "taken_at",
             },
         ),
         migrations.CreateModel(
-            name='RecentSamplesRow',
+            name="RecentSamplesRow",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('taken_at', models.DateTimeField()),
-                ('data', models.BinaryField()),
-                ('cluster', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='recent_samples', to='diagnostics.cluster')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("taken_at", models.DateTimeField()),
+                ("data", models.BinaryField()),
+                (
+                    "cluster",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="recent_samples",
+                        to="diagnostics.cluster",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='StoredSnapshot',
+            name="StoredSnapshot",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('taken_at', models.DateTimeField()),
-                ('format', models.PositiveSmallIntegerField()),
-                ('data', models.BinaryField()),
-                ('cluster', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='stored_snapshot', to='diagnostics.cluster')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("taken_at", models.DateTimeField()),
+                ("format", models.PositiveSmallIntegerField()),
+                ("data", models.BinaryField()),
+                (
+                    "cluster",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="stored_snapshot",
+                        to="diagnostics.cluster",
+                    ),
+                ),
             ],
         ),
         migrations.AddIndex(
-            model_name='incident',
-            index=models.Index(fields=['cluster', 'status', 'severity_rank'], name='diagnostics_cluster_917d45_idx'),
+            model_name="incident",
+            index=models.Index(
+                fields=["cluster", "status", "severity_rank"], name="diagnostics_cluster_917d45_idx"
+            ),
         ),
         migrations.AddIndex(
-            model_name='incident',
-            index=models.Index(fields=['cluster', 'fingerprint'], name='diagnostics_cluster_6b7cf4_idx'),
+            model_name="incident",
+            index=models.Index(fields=["cluster", "fingerprint"], name="diagnostics_cluster_6b7cf4_idx"),
         ),
         migrations.AddConstraint(
-            model_name='incident',
-            constraint=models.UniqueConstraint(condition=models.Q(('status', 'resolved'), _negated=True), fields=('cluster', 'fingerprint'), name='incident_one_alive'),
+            model_name="incident",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("status", "resolved"), _negated=True),
+                fields=("cluster", "fingerprint"),
+                name="incident_one_alive",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='observation',
-            constraint=models.UniqueConstraint(fields=('cluster', 'taken_at'), name='observation_once_per_poll'),
+            model_name="observation",
+            constraint=models.UniqueConstraint(
+                fields=("cluster", "taken_at"), name="observation_once_per_poll"
+            ),
         ),
     ]
