@@ -12,6 +12,7 @@ from diagnostics.snapshot import Gpu, Node, Pod, Snapshot, Stat, State, Window
 IMAGE_PULL_REASONS = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 )
+CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 FRESH_FOR = timedelta(minutes=5)
 """A sample older than this is not "now": ten times the exporter's default interval, and Prometheus' own lookback.
 
@@ -104,8 +105,8 @@ def is_stranded(node: Node, snapshot: Snapshot, t: Thresholds) -> bool:
 
 
 def stuck_cause(pod: Pod, snapshot: Snapshot, t: Thresholds) -> str | None:
-    """Why a holder cannot work: `unknown-node-lost`, `terminating`, `crash-loop`, `image-pull`, `mount-failed` or
-    `not-ready`; None when it can, or when it is too early to say.
+    """Why a holder cannot work: `unknown-node-lost`, `terminating`, `crash-loop`, `image-pull`, `config-error`,
+    `mount-failed` or `not-ready`; None when it can, or when it is too early to say.
     """
     if not pod.holds_gpus:
         return None
@@ -114,19 +115,28 @@ def stuck_cause(pod: Pod, snapshot: Snapshot, t: Thresholds) -> str | None:
     if pod.deletion_at is not None:
         late = snapshot.taken_at - pod.deletion_at > t.terminating_grace
         return "terminating" if late else None
+    return _stuck_container(pod, snapshot, t) or _stuck_start(pod, snapshot, t)
+
+
+def _stuck_container(pod: Pod, snapshot: Snapshot, t: Thresholds) -> str | None:
     for container in pod.containers:
         if container.waiting_reason == "CrashLoopBackOff" and container.restarts >= t.restarts_min:
             return "crash-loop"
+        if container.waiting_reason in CONFIG_REASONS and _is_old(pod, snapshot, t.pending_after):
+            return "config-error"
         if container.waiting_reason in IMAGE_PULL_REASONS and _is_old(pod, snapshot, t.pending_after):
             return "image-pull"
+    return None
+
+
+def _stuck_start(pod: Pod, snapshot: Snapshot, t: Thresholds) -> str | None:
     if _waits_for_mounts(pod) and _is_old(pod, snapshot, t.starting_for):
         return "mount-failed"
     ready = pod.condition("Ready")
-    if ready is None or ready.status != "True":
-        since = (ready.since if ready else None) or pod.started_at or pod.created_at
-        age = snapshot.age(since)
-        return "not-ready" if age is not None and age > t.not_ready_stuck_after else None
-    return None
+    if ready is None or ready.status == "True":  # without the condition the kubelet has said nothing
+        return None
+    age = snapshot.age(ready.since or pod.started_at or pod.created_at)
+    return "not-ready" if age is not None and age > t.not_ready_stuck_after else None
 
 
 def _waits_for_mounts(pod: Pod) -> bool:
@@ -248,7 +258,8 @@ def _blocked_pods(snapshot: Snapshot) -> set[str]:
         missing = len(members) - len(running)
         if gang.size is not None:
             missing = max(missing, gang.size - len(running) - _succeeded(snapshot, members))
-        if running and missing > 0:
+        enough = gang.min_available is not None and len(running) >= gang.min_available
+        if running and missing > 0 and not enough:
             found.update(pod.key for pod in running)
     return found
 

@@ -20,7 +20,7 @@ from diagnostics.simulator.server import SimulatedCluster
 from diagnostics.snapshot import Past, Snapshot
 
 START = datetime(2026, 6, 1, 11, 0, tzinfo=UTC)
-STEP, POLLS = timedelta(minutes=8), 5
+STEP, POLLS = timedelta(minutes=5), 8
 
 
 class Stepping:
@@ -43,7 +43,7 @@ def simulated(config: WorldConfig, clock: Stepping) -> Iterator[tuple[SimulatedC
 
 
 def look(config: WorldConfig, limits: Limits | None = None) -> Snapshot:
-    """A snapshot of the cluster after 32 minutes of polls, so that its windows are full.
+    """A snapshot of the cluster after 35 minutes of polls, so that its windows are full.
 
     The last poll is at the world's epoch, by which each fault has its age.
     """

@@ -163,6 +163,16 @@ def test_a_running_member_whose_gang_is_incomplete_is_blocked() -> None:
     assert state_of(held(window=idle_window()), node(), pod(), waiting, team) is State.BLOCKED
 
 
+def test_an_elastic_job_with_enough_members_is_not_blocked() -> None:
+    waiting = pending_pod("train-1")
+    team = gang(members=(HOLDER, waiting.key), size=2, min_available=1)
+    assert state_of(held(), node(), pod(), waiting, team) is State.EFFECTIVE
+
+
+def test_a_pod_of_which_the_kubelet_has_said_nothing_is_not_stuck() -> None:
+    assert state_of(held(), node(), pod(conditions=())) is State.EFFECTIVE
+
+
 def test_a_gang_that_is_not_collective_blocks_nobody() -> None:
     waiting = pending_pod("train-1")
     servers = gang(members=(HOLDER, waiting.key), size=2, collective="")

@@ -20,6 +20,8 @@ SLACK = timedelta(minutes=5)
 """Samples are kept for the span and this much longer, so that a late poll still finds a whole span."""
 MOST_SAMPLES = 240
 """Of one device: a poll every 9 s over 35 minutes. Beyond that the oldest are dropped, which lowers the coverage."""
+LONGEST_INTERVAL = timedelta(minutes=5)
+"""Polls farther apart than this do not cover a window: bursts of work would fall between them (ours)."""
 DEFAULT_INTERVAL = timedelta(seconds=60)
 """Between two polls, before there are two of them."""
 MOST_BYTES = 256 * 2**20
@@ -182,7 +184,9 @@ def _is_whole(samples: SlotSamples) -> bool:
 def _interval_s(polls: list[float]) -> float:
     """Median distance of polls: one that was missed does not change what is expected."""
     gaps = [later - earlier for earlier, later in pairwise(polls)]
-    return max(1.0, statistics.median(gaps)) if gaps else DEFAULT_INTERVAL.total_seconds()
+    if not gaps:
+        return DEFAULT_INTERVAL.total_seconds()
+    return min(max(1.0, statistics.median(gaps)), LONGEST_INTERVAL.total_seconds())
 
 
 def _moment(seconds: float) -> datetime:

@@ -45,7 +45,17 @@ def test_json_has_the_fields_that_scripts_rely_on(tmp_path: Path) -> None:
     assert set(document) >= {"cluster", "taken_at", "sources", "findings", "coverage", "skipped", "failed"}
     assert set(document["sources"][0]) == {"name", "status", "detail"}
     finding = document["findings"][0]
-    assert set(finding) >= {"id", "code", "slug", "severity", "confidence", "cause", "subject", "title", "summary"}
+    assert set(finding) >= {
+        "id",
+        "code",
+        "slug",
+        "severity",
+        "confidence",
+        "cause",
+        "subject",
+        "title",
+        "summary",
+    }
     assert set(finding) >= {"evidence", "gpus", "caused_by", "held", "fix"}
     assert set(finding["fix"]) == {"summary", "steps"}
     step = {"kind", "title", "why", "command", "manifest", "risk", "expect"}
@@ -139,7 +149,9 @@ def test_an_anonymised_snapshot_names_nobody_and_finds_the_same(tmp_path: Path) 
         assert name not in repr(loads(file.read_bytes()))
 
 
-@pytest.mark.parametrize("arguments", [["--snapshot", "absent"], ["--now", "yesterday"], ["--min-severity", "bad"]])
+@pytest.mark.parametrize(
+    "arguments", [["--snapshot", "absent"], ["--now", "yesterday"], ["--min-severity", "bad"]]
+)
 def test_wrong_arguments_are_a_sentence(arguments: list[str]) -> None:
     result = diagnose(*arguments)
     assert result.exit_code not in (0, None)

@@ -18,7 +18,9 @@ def a_snapshot() -> Snapshot:
         labels={"app": "falcon", "acme.example/cost-centre": "acme-17"},
         annotations={"acme.example/contact": "somebody@acme.example", "gpuhealth.io/exempt": "idle-gpu"},
         containers=(
-            container("falcon", image="registry.acme.example/falcon:2", env={"MASTER_ADDR": "falcon-0.falcon"}),
+            container(
+                "falcon", image="registry.acme.example/falcon:2", env={"MASTER_ADDR": "falcon-0.falcon"}
+            ),
         ),
     )
     said = event(

@@ -9,11 +9,10 @@ from diagnostics.findings import Evidence
 from diagnostics.limits import Thresholds
 from diagnostics.quantities import rfc3339, span
 from diagnostics.snapshot import Container, Event, Pod, Snapshot
-from diagnostics.states import stuck_cause
+from diagnostics.states import CONFIG_REASONS, stuck_cause
 from diagnostics.text import listed, printable
 
 MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
-CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -40,8 +39,7 @@ def trouble_of(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> Trouble 
     failing = _failing_container(pod, snapshot, thresholds) or _unmounted(pod, snapshot, thresholds)
     if failing is not None:
         return failing
-    # Without a Ready condition the kubelet has said nothing: not judged.
-    if pod.condition("Ready") is not None and stuck_cause(pod, snapshot, thresholds) == "not-ready":
+    if stuck_cause(pod, snapshot, thresholds) == "not-ready":
         return _not_ready(pod, snapshot)
     return None
 
@@ -111,7 +109,7 @@ def _failing_container(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> 
                 *_waiting_facts(pod, container),
             )
             return Trouble(cause, f"image {image} cannot be pulled", began, shown)
-        if reason in CONFIG_REASONS and _is_older(began, snapshot, thresholds.pending_after):
+        if cause == "config-error" and reason in CONFIG_REASONS:
             words = f"container {name} cannot be created ({reason})"
             return Trouble("config-error", words, began, _waiting_facts(pod, container))
     return None

@@ -113,7 +113,7 @@ def _hit(subject: Subject, pods: list[Pod], board: Board) -> Hit:
     reading = readings[pod.key]
     ages = [age for p in pods if (age := _waits_for(p, board.snapshot)) is not None]
     who = (
-        f"pod {printable(pod.key, 160)}"
+        f"Pod {printable(pod.key, 160)}"
         if len(pods) == 1
         else f"{len(pods)} pods of {printable(str(subject), 160)}"
     )

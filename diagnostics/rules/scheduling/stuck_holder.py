@@ -66,7 +66,7 @@ def _hit(subject: Subject, found: list[tuple[Pod, Trouble]], snapshot: Snapshot)
     pod, trouble = next(pair for pair in found if pair[1].cause == leading)
     gpus = sum(p.gpu_count for p, _ in found)
     who = (
-        f"pod {printable(pod.key, 160)}"
+        f"Pod {printable(pod.key, 160)}"
         if len(found) == 1
         else f"{len(found)} pods of {printable(str(subject), 160)}"
     )

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from diagnostics.snapshot import Container, Pod
-from diagnostics.states import IMAGE_PULL_REASONS
+from diagnostics.states import CONFIG_REASONS, IMAGE_PULL_REASONS
 
 SIGNATURES: tuple[tuple[str, str], ...] = (
     (r"Could not resolve Linux kernel version", "kernel-headers-missing"),
@@ -70,11 +70,7 @@ def _how(container: Container) -> str | None:
         return "image-pull"
     if container.waiting_reason == "CrashLoopBackOff":
         return "crash-loop"
-    if container.waiting_reason in {
-        "CreateContainerError",
-        "CreateContainerConfigError",
-        "RunContainerError",
-    }:
+    if container.waiting_reason in CONFIG_REASONS:
         return "start-error"
     if container.terminated is not None and container.terminated.exit_code not in (0, None):
         return "crash-loop"

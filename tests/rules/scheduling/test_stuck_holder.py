@@ -58,7 +58,7 @@ def test_a_crash_loop_holds_gpus() -> None:
 
     assert found.cause == "crash-loop"
     assert (
-        found.title == "pod research/train-0 holds 4 GPUs and cannot work: container main has crashed 9 times"
+        found.title == "Pod research/train-0 holds 4 GPUs and cannot work: container main has crashed 9 times"
     )
     assert (found.gpus, found.waste_gpus, found.nodes) == (4, 4.0, ("gpu-1",))
     assert "Error, exit code 1" in str(found.evidence)
