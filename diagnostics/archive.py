@@ -1,12 +1,16 @@
 """The latest snapshot of each cluster in the database, and the metrics that the next poll needs."""
 
-from datetime import datetime
+import logging
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from diagnostics.collect import windows
+from diagnostics.collect.past import past_after
 from diagnostics.collect.windows import RecentSamples
 from diagnostics.models import Cluster, RecentSamplesRow, StoredSnapshot
-from diagnostics.snapshot import Snapshot, Source, stored
+from diagnostics.snapshot import Past, Snapshot, Source, stored
+
+log = logging.getLogger(__name__)
 
 
 class Packed(NamedTuple):
@@ -59,7 +63,19 @@ def latest(cluster: Cluster) -> Snapshot | None:
     return None if row is None else stored.loads(bytes(row.data))
 
 
-def recent(cluster: Cluster) -> RecentSamples:
-    """What the last polls measured; empty at first, and where Prometheus keeps it."""
+def earlier(cluster: Cluster, xid_recent: timedelta) -> tuple[Past, RecentSamples]:
+    """What the next poll may know of those before it: their history, and what they measured.
+
+    Both are empty at first; the samples stay so where Prometheus keeps them. A snapshot that cannot be read costs the
+    history, not the poll.
+    """
+    try:
+        last = latest(cluster)
+    except stored.UnreadableSnapshot:
+        log.warning("%s: the last snapshot cannot be read, its history is lost", cluster.slug)
+        last = None
     row = RecentSamplesRow.objects.filter(cluster=cluster).first()
-    return RecentSamples() if row is None else windows.decode(bytes(row.data))
+    return (
+        Past() if last is None else past_after(last, xid_recent),
+        RecentSamples() if row is None else windows.decode(bytes(row.data)),
+    )

@@ -1,5 +1,6 @@
 """record(): what one poll found becomes incidents that open, stay, close and come back."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,6 +24,8 @@ DEFAULT_HOLD = 2
 
 Status = Incident.Status
 Kind = IncidentEvent.Kind
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ def record(
     with transaction.atomic():
         last = Cluster.objects.select_for_update().values_list("last_taken_at", flat=True).get(pk=cluster.pk)
         if last is not None and snapshot.taken_at <= last:
+            log.warning("%s: nothing kept, because it is not newer than the last poll", cluster.slug)
             return Recorded(is_late=True)
         cluster.last_taken_at = snapshot.taken_at
         cluster.save(update_fields=["last_taken_at"])

@@ -37,6 +37,8 @@ class Lease:
 
     def __enter__(self) -> str | None:
         self.token = _taken(self.slug, self.lasting)
+        if self.token is None:
+            log.info("%s: not polled, because the last poll still runs", self.slug)
         return self.token
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:

@@ -1,6 +1,5 @@
 """One poll of one cluster, from its APIs to what is kept: collect -> diagnose -> record -> publish."""
 
-import logging
 from datetime import timedelta
 
 from django.conf import settings
@@ -15,8 +14,6 @@ from diagnostics.leases import Lease, LeaseLost, confirm
 from diagnostics.models import Cluster, Observation
 from diagnostics.rules import diagnose
 
-log = logging.getLogger(__name__)
-
 
 def observe(slug: str, clock: Clock = timezone.now) -> Observation | None:
     """Poll the cluster declared as `slug`; None while another poll of it runs, or when this one comes too late.
@@ -27,7 +24,6 @@ def observe(slug: str, clock: Clock = timezone.now) -> Observation | None:
     Cluster.objects.update_or_create(slug=slug, defaults={"name": declared.name})
     with Lease(slug, timedelta(seconds=declared.poll_timeout_s)) as token:
         if token is None:
-            log.info("%s: not polled, because the last poll still runs", slug)
             return None
         stages = observations.Stages()
         try:
@@ -44,8 +40,8 @@ def _observe(slug: str, token: str, clock: Clock, stages: observations.Stages) -
     cluster = Cluster.objects.get(slug=slug)
     target = declared_target(slug, settings.CLUSTERS[slug])
     with stages.timed("collect"):
-        recent = archive.recent(cluster)
-        take = take_snapshot(target, clock=clock, recent=recent, limits=settings.LIMITS)
+        past, recent = archive.earlier(cluster, settings.LIMITS.site.xid_recent)
+        take = take_snapshot(target, clock=clock, past=past, recent=recent, limits=settings.LIMITS)
     snapshot = identity.named(take.snapshot, cluster)
     with stages.timed("diagnose"):
         diagnosis = diagnose(snapshot, settings.LIMITS)
@@ -55,7 +51,6 @@ def _observe(slug: str, token: str, clock: Clock, stages: observations.Stages) -
             cluster = identity.settled(confirm(token), snapshot.cluster_id, settings.CLUSTERS)
             recorded = record(cluster, snapshot, diagnosis)
         if recorded.is_late:
-            log.warning("%s: nothing kept, because it is not newer than the last poll", slug)
             return None
         archive.publish(cluster, kept)
         return observations.publish(cluster, snapshot, diagnosis, stages, take.seconds)

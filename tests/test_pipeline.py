@@ -15,12 +15,13 @@ from diagnostics.findings import Diagnosis
 from diagnostics.limits import Limits
 from diagnostics.models import Cluster, Incident, IncidentEvent, Observation, StoredSnapshot
 from diagnostics.rules import diagnose
-from diagnostics.snapshot import Metrics, Snapshot, Source, SourceState, SourceStatus
+from diagnostics.snapshot import Metrics, Past, Snapshot, Source, SourceState, SourceStatus
 from tests.builders import NOW, gpu, node, pod, snapshot
 from tests.processes import python
 
 pytestmark = pytest.mark.django_db
 
+DAY = timedelta(hours=24)
 IDENTITY = "3f1c0a52-7a64-4a6e-9a8a-1c1f5d1f0001"
 
 Answer = Snapshot | Exception
@@ -180,6 +181,17 @@ def test_a_poll_gets_what_earlier_ones_measured(answers: list[Answer], asked: li
 
     assert [len(arguments["recent"].polls) for arguments in asked] == [0, 1, 2]
     assert asked[2]["recent"].slots.keys() == {gpu().slot}
+    assert asked[2]["past"].last_active == {gpu().slot: NOW + timedelta(minutes=1)}
+
+
+def test_a_damaged_snapshot_costs_the_history_and_not_the_poll(
+    answers: list[Answer], asked: list[dict[str, Any]]
+) -> None:
+    answers += [read(), read(minutes=1)]
+    pipeline.observe("prod")
+    StoredSnapshot.objects.update(data=b"damaged")
+    assert pipeline.observe("prod") is not None
+    assert asked[1]["past"] == Past()
 
 
 def test_another_cluster_under_the_slug_begins_without_samples(answers: list[Answer]) -> None:
@@ -191,8 +203,8 @@ def test_another_cluster_under_the_slug_begins_without_samples(answers: list[Ans
     assert old is not None
     assert new is not None
     assert (old.cluster.identity, new.cluster.identity) == (IDENTITY, "another")
-    assert archive.recent(old.cluster).slots
-    assert not archive.recent(new.cluster).slots
+    assert archive.earlier(old.cluster, DAY)[1].slots
+    assert not archive.earlier(new.cluster, DAY)[1].slots
     assert archive.latest(new.cluster) == read(minutes=1, gpus=(busy,), cluster_id="another")
 
 

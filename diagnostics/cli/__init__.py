@@ -164,10 +164,22 @@ def _exit_status(snapshot: Snapshot, diagnosis: Diagnosis) -> int:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def up(arguments: "Sequence[str]") -> None:
     """Start the dashboard here: web, worker, beat, broker and, if no cluster is named, a simulated one."""
+    _django("up", *arguments)
+
+
+@main.command("signin_link", context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def signin_link(arguments: "Sequence[str]") -> None:
+    """Print a link that signs a user in once."""
+    _django("signin_link", *arguments)
+
+
+def _django(*arguments: str) -> None:
+    """Run a management command; Django is loaded only now."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuhealth.settings")
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(["gpuhealth", "up", *arguments])
+    execute_from_command_line(["gpuhealth", *arguments])
 
 
 @main.command("rules")

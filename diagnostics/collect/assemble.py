@@ -54,6 +54,9 @@ def assemble(
     `recent`: samples of earlier polls, for clusters without Prometheus; their windows end with this poll's sample.
     """
     past, limits = past or Past(), limits or Limits()
+    if past.cluster_id and objects.cluster_id and past.cluster_id != objects.cluster_id:
+        # Another cluster answers under the same name: nothing of the old one is its own.
+        past, recent = Past(), RecentSamples() if recent is not None else None
     pods = with_roots(objects.pods, objects.workloads)
     nodes = racks.placed(objects.nodes, rack_label)
     gpus = devices.joined(nodes, pods, readings.devices, past, recent.slots if recent else ())

@@ -27,6 +27,7 @@ def past_after(previous: Snapshot, xid_recent: timedelta) -> Past:
     names = {node.name for node in previous.nodes}
     return Past(
         taken_at=previous.taken_at,
+        cluster_id=previous.cluster_id,
         last_active={slot: at for slot, at in active.items() if slot.partition("/")[0] in names},
         fitted={node: count for node, count in fitted.items() if node in names},
         xids=xids_known(previous, earliest),

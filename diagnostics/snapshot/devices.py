@@ -177,6 +177,8 @@ class Past(Struct, frozen=True, kw_only=True):
     """Bounded summary of history, handed into `take_snapshot`; absent on a one-shot run."""
 
     taken_at: datetime | None = None
+    cluster_id: str = ""
+    """Whose history it is: of no use to a cluster with another identity."""
     last_active: dict[str, datetime] = {}
     """Slot -> last moment with engine activity, over earlier polls."""
     xids: dict[str, tuple[XidSeen, ...]] = {}

@@ -12,6 +12,7 @@ from diagnostics.collect.readings import ClusterObjects, LogReadings, Readings
 from diagnostics.collect.windows import RecentSamples
 from diagnostics.snapshot import (
     OwnerKey,
+    Past,
     Pod,
     Snapshot,
     Source,
@@ -147,3 +148,13 @@ def test_without_pod_labels_a_window_that_reaches_before_the_holder_is_dropped()
             objects, readings, snapshot=Snapshot(taken_at=NOW, cluster="lab"), logs=NO_LOGS
         ).snapshot
         assert [gpu.window is not None for gpu in found.gpus] == [kept, kept]
+
+
+def test_the_history_of_another_cluster_is_not_used() -> None:
+    other = Past(cluster_id="another", fitted={"gpu-1": 8})
+    own = Past(cluster_id="uid-of-kube-system", fitted={"gpu-1": 8})
+    for past, fitted in ((other, 2), (own, 8)):
+        found = assemble(
+            OBJECTS, READINGS, snapshot=Snapshot(taken_at=NOW, cluster="lab"), logs=NO_LOGS, past=past
+        ).snapshot
+        assert len(found.gpus) == fitted
