@@ -1,18 +1,54 @@
 """What is stored. Every row but users belongs to a cluster; times are UTC."""
 
 from diagnostics.models.cluster import Cluster
+from diagnostics.models.history import ArchivedSnapshot, EventHour, Excerpt, MetricDay, Tier
 from diagnostics.models.incident import Incident
 from diagnostics.models.incident_event import IncidentEvent
 from diagnostics.models.observation import Observation
 from diagnostics.models.stored_snapshot import RecentSamplesRow, StoredSnapshot
+from diagnostics.models.topology import Allocation, ChangeKind, Device, Node, TopologyChange
+from diagnostics.models.usage import (
+    STATE_NUMBERS,
+    STATES,
+    Backfill,
+    BackfillStatus,
+    GpuModel,
+    LedgerState,
+    Price,
+    StateInterval,
+    TeamRule,
+    UsageHour,
+)
 from diagnostics.models.user import User
+from diagnostics.models.workload import Workload
 
 __all__ = [
+    "STATES",
+    "STATE_NUMBERS",
+    "Allocation",
+    "ArchivedSnapshot",
+    "Backfill",
+    "BackfillStatus",
+    "ChangeKind",
     "Cluster",
+    "Device",
+    "EventHour",
+    "Excerpt",
+    "GpuModel",
     "Incident",
     "IncidentEvent",
+    "LedgerState",
+    "MetricDay",
+    "Node",
     "Observation",
+    "Price",
     "RecentSamplesRow",
+    "StateInterval",
     "StoredSnapshot",
+    "TeamRule",
+    "Tier",
+    "TopologyChange",
+    "UsageHour",
     "User",
+    "Workload",
 ]

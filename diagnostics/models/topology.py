@@ -1,0 +1,130 @@
+"""What the cluster is made of, who held what, and what changed."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from diagnostics.models.cluster import Cluster
+from diagnostics.models.workload import Workload
+
+
+class Node(models.Model):
+    """A node that has or had GPUs. A node re-created under the same name is the same row with another UID."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="nodes")
+    name = models.CharField(max_length=253)
+    uid = models.CharField(max_length=60, blank=True)
+    rack = models.CharField(max_length=253, blank=True)
+    zone = models.CharField(max_length=253, blank=True)
+    nvlink_domain = models.CharField(max_length=253, blank=True)
+    model = models.CharField(max_length=120, blank=True)
+    driver = models.CharField(max_length=60, blank=True)
+    kubelet = models.CharField(max_length=60, blank=True)
+    boot_id = models.CharField(max_length=60, blank=True)
+    mig_config = models.CharField(max_length=120, blank=True)
+    gpus = models.PositiveIntegerField(default=0)
+    """Fitted at the last look."""
+    most_gpus = models.PositiveIntegerField(default=0)
+    """The most that it ever had."""
+    is_cordoned = models.BooleanField(default=False)
+    first_seen = models.DateTimeField()
+    last_seen = models.DateTimeField()
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["cluster", "name"], name="node_once_per_cluster")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Device(models.Model):
+    """A slot: a board's place in a node, a MIG instance on it, or an unnamed place that only the counts know."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="devices")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
+    slot = models.CharField(max_length=600)
+    """As in `snapshot.Gpu.slot`."""
+    uuid = models.CharField(max_length=80, blank=True)
+    """Of the board that sits there now."""
+    model = models.CharField(max_length=120, blank=True)
+    resource = models.CharField(max_length=120)
+    mig_profile = models.CharField(max_length=40, blank=True)
+    offset = models.PositiveSmallIntegerField(default=0)
+    parts = models.PositiveSmallIntegerField(default=1)
+    whole = models.PositiveSmallIntegerField(default=1)
+    """It is `parts` of `whole` compute slices of its board, from slice `offset` on (`stretches.share`)."""
+    last_active = models.DateTimeField(null=True, blank=True)
+    first_seen = models.DateTimeField()
+    last_seen = models.DateTimeField()
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["cluster", "slot"], name="device_once_per_cluster")]
+
+    def __str__(self) -> str:
+        return self.slot
+
+
+class Allocation(models.Model):
+    """One pod's hold on devices of one node, from when to when."""
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="allocations")
+    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="allocations")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="allocations")
+    pod = models.CharField(max_length=253)
+    """Name; its namespace is the workload's."""
+    pod_uid = models.CharField(max_length=60, blank=True)
+    slots = models.JSONField(default=list)
+    """Slots that it holds, without the node's name."""
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+    """First poll that no longer saw it; None while it holds."""
+    is_backfilled = models.BooleanField(default=False)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["cluster", "started_at"]),
+            models.Index(fields=["node", "started_at"]),
+            models.Index(fields=["cluster"], condition=Q(ended_at__isnull=True), name="allocation_open"),
+        ]
+
+
+class ChangeKind(models.TextChoices):
+    NODE_ADDED = "node added"
+    NODE_REMOVED = "node removed"
+    NODE_RECREATED = "node re-created"
+    NODE_REBOOTED = "node rebooted"
+    CORDONED = "cordoned"
+    UNCORDONED = "uncordoned"
+    DRIVER_CHANGED = "driver changed"
+    MIG_CHANGED = "MIG layout changed"
+    SHARING_CHANGED = "sharing changed"
+    GPU_COUNT_CHANGED = "GPU count changed"
+    GPU_LOST = "GPU lost"
+    GPU_FOUND = "GPU found"
+    GPU_REPLACED = "GPU replaced"
+    OPERATOR_POD_RESTARTED = "operator pod restarted"
+
+
+class TopologyChange(models.Model):
+    """Something about the cluster itself changed between two polls."""
+
+    Kind: ClassVar = ChangeKind
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="changes")
+    node = models.ForeignKey(Node, null=True, on_delete=models.CASCADE, related_name="changes")
+    at = models.DateTimeField()
+    """Time of the poll that first saw it; it happened after the one before."""
+    kind = models.CharField(max_length=30, choices=ChangeKind)
+    subject = models.CharField(max_length=600)
+    before = models.CharField(max_length=300, blank=True)
+    after = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["-at", "-pk"]
+        indexes = [models.Index(fields=["cluster", "at"]), models.Index(fields=["node", "at"])]
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.kind}"
