@@ -41,13 +41,18 @@ _HARMLESS_ENDING = (
 )
 _NAME = rf"(?:{_WORDS}{_HARMLESS_ENDING}[\w.-]{{0,40}}|{_VOCABULARY}token(?![\w.-]))"
 _QUOTE = r"(?:\\?[\"'])"
-_VALUE = r"(?:\\?\"(?:[^\"\\]|\\[^\"])*\\?\"?|\\?'(?:[^'\\]|\\[^'])*\\?'?|[^\s\"'<>&]+)"
+# A list of strings is a value too: vLLM logs `api_key=['...', '...']`.
+_VALUE = (
+    r"(?:\[[ \t]*\\?[\"'][^\]]*\]?|\\?\"(?:[^\"\\]|\\[^\"])*\\?\"?|\\?'(?:[^'\\]|\\[^'])*\\?'?|[^\s\"'<>&]+)"
+)
 
 _IS_SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
 _ASSIGNED = re.compile(rf"({_NAME}{_QUOTE}?[ \t]*(?::=|=>|[=:])[ \t]*)({_VALUE})", re.IGNORECASE)
 _FLAG_AND_VALUE = re.compile(rf"((?<![\w-])--?[\w-]{{0,60}}?{_NAME}[ \t]+)(?!-)({_VALUE})", re.IGNORECASE)
 _HEADER = re.compile(r"((?:authorization|cookie)[\"']?[ \t]*[:=][ \t]*)([^\r\n]+)", re.IGNORECASE)
 _BEARER = re.compile(r"\b(bearer[ \t]+)([\w.~+/=-]{6,})", re.IGNORECASE)
+_LOGIN = re.compile(r"(\bwandb[ \t]+login[ \t]+(?:--?[\w=-]+[ \t]+)*)([\w-]{16,})")
+_CURL_USER = re.compile(r"(\bcurl\b[^\r\n|;]{0,300}?[ \t](?:-u|--user)[ \t=]?[\"']?[^\s:\"']+:)([^\s\"']+)")
 _USER_INFO = re.compile(r"(://)[^\s/@\"'<>]+@")
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
@@ -64,9 +69,12 @@ _HINTS = (
     "pass", "pwd", "secret", "token", "key", "data", "credential", "auth", "cookie", "sig", "dsn", "webhook", "conn",
     "bearer", "://", "hf_", "api_org", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_", "glpat", "xox",
     "akia", "asia", "aiza", "ya29", "eyj", "nvapi", "npm_", "dckr", "hvs.", "hvb.", "hvr.", "pypi",
+    "wandb", "curl",
 )  # fmt: skip
 _BARE_FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 _FLAG = re.compile(r"--[A-Za-z][\w.-]*(?:=.*)?|-[A-Za-z]", re.DOTALL)
+_LOGIN_WORDS = ("wandb", "login")
+"""After these two a key follows without a flag of its own."""
 _ASSIGNMENT = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*=)(.*)", re.DOTALL)
 
 
@@ -93,18 +101,26 @@ def mask_env(name: str, value: str) -> str:
 def mask_args(args: Iterable[str]) -> tuple[str, ...]:
     """A command line, word by word: values of secret flags go, in `--token=x` as in `--token x`."""
     kept: list[str] = []
+    words = ("", "")
     is_value = False
     for arg in args:
         if is_value and not _FLAG.fullmatch(arg):
             kept.append(MASKED if arg else arg)
             is_value = False
             continue
+        is_flag = _BARE_FLAG.fullmatch(arg) is not None
+        if words == _LOGIN_WORDS and not is_flag:
+            kept.append(MASKED)
+            words = ("", "")
+            continue
+        if not is_flag:
+            words = (words[1], arg)
         assignment = _ASSIGNMENT.fullmatch(arg)
         if assignment and assignment[2] and is_secret_name(assignment[1].rstrip("=")):
             kept.append(assignment[1] + MASKED)
         else:
             kept.append(mask_text(arg))
-        is_value = bool(_BARE_FLAG.fullmatch(arg)) and is_secret_name(arg)
+        is_value = is_flag and is_secret_name(arg)
     return tuple(kept)
 
 
@@ -160,6 +176,10 @@ def _mask_line(line: str) -> str:
     line = _KNOWN.sub(MASKED, line)
     if "://" in line:
         line = _USER_INFO.sub(rf"\1{MASKED}@", line)
+    if "wandb" in lowered:
+        line = _LOGIN.sub(rf"\1{MASKED}", line)
+    if "curl" in lowered:
+        line = _CURL_USER.sub(rf"\1{MASKED}", line)
     line = _HEADER.sub(rf"\1{MASKED}", line)
     line = _BEARER.sub(rf"\1{MASKED}", line)
     line = _ASSIGNED.sub(_assigned, line)

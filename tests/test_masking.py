@@ -32,6 +32,10 @@ padding = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
         "    token: {}",
         "AccountKey={}",
         "Cookie: session={}",
+        "args: Namespace(api_key=['{}'], port=8000)",
+        "non-default args: {{'api_key': ['first', '{}'], 'port': 8000}}",
+        r"{{\"api_key\": [\"{}\"]}}",
+        "curl -sS -u reader:{} https://host",
     ],
 )
 @given(secret=secrets, before=padding, after=padding)
@@ -121,6 +125,13 @@ def test_masks_flag_values_in_either_form(secret: str) -> None:
     assert mask_args(args) == (
         "serve", "--api-key", MASKED, f"--hf-token={MASKED}", "--port", "8000", "-token", MASKED,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["wandb login {}", "wandb login --relogin {} && python train.py"])
+@given(secret=st.from_regex(r"[0-9a-f]{40}", fullmatch=True))
+def test_masks_a_key_that_a_login_takes_without_a_flag(command: str, secret: str) -> None:
+    assert secret not in mask_text(command.format(secret))
+    assert secret not in " ".join(mask_args(command.format(secret).split()))
 
 
 def test_takes_a_flag_after_a_secret_switch_for_a_flag() -> None:
