@@ -133,7 +133,8 @@ def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]
     if others:
         evidence.append(Evidence("Also failing", listed(sorted(set(others)), 8), source="containerStatuses"))
     serving = component in SERVING
-    waits = f" {counted(len(victims), 'other component')} on the node waits for it." if victims else ""
+    verb = "waits" if len(victims) == 1 else "wait"
+    waits = f" {counted(len(victims), 'other component')} on the node {verb} for it." if victims else ""
     effect = (
         "No new pod can get a GPU there; running pods keep theirs."
         if serving

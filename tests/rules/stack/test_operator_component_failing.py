@@ -64,7 +64,7 @@ def test_a_driver_that_cannot_be_pulled_is_the_cause_and_the_rest_wait() -> None
     (finding,) = findings(node(), PLUGIN, TOOLKIT, DRIVER)
     assert finding.cause == "driver-image-pull"
     assert (finding.subject.kind, finding.subject.name) == ("Node", "gpu-1")
-    assert "waits for it" in finding.summary
+    assert "2 other components on the node wait for it" in finding.summary
     assert set(finding.pods) == {DRIVER.key, TOOLKIT.key, PLUGIN.key}
 
 
