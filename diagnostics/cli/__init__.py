@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 EXIT_CLEAN, EXIT_FINDINGS, EXIT_BLIND = 0, 1, 2
 
 
+class NothingRead(click.ClickException):
+    """A file that cannot be read or written: told apart from findings by the exit status."""
+
+    exit_code = EXIT_BLIND
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="gpuhealth")
 def main() -> None:
@@ -43,9 +49,9 @@ class Moment(click.ParamType[datetime]):
             return value
         try:
             moment = datetime.fromisoformat(value)
-        except ValueError:
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        except (ValueError, OverflowError):
             self.fail(f"{value!r} is no time such as 2026-06-01T12:00:00Z", param, ctx)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 @main.command("diagnose")
@@ -96,7 +102,7 @@ def diagnose_command(
 ) -> None:
     """Look once and say what is wrong, why, and what to do first.
 
-    Exit status: 2 when no pod could be read, 1 with findings, else 0.
+    Exit status: 2 when no pod could be read or a file failed, 1 with findings, else 0.
     """
     if snapshot_file is not None:
         snapshot = _loaded(snapshot_file, now)
@@ -134,9 +140,9 @@ def _loaded(path: Path, now: datetime | None) -> Snapshot:
     try:
         snapshot = loads(path.read_bytes())
     except OSError as error:
-        raise click.ClickException(f"cannot read {path}: {error.strerror}") from None
+        raise NothingRead(f"cannot read {path}: {error.strerror}") from None
     except UnreadableSnapshot as error:
-        raise click.ClickException(f"{path}: {error}") from None
+        raise NothingRead(f"{path}: {error}") from None
     return snapshot if now is None else msgspec.structs.replace(snapshot, taken_at=now)
 
 
@@ -144,7 +150,7 @@ def _write(path: Path, data: bytes) -> None:
     try:
         path.write_bytes(data)
     except OSError as error:
-        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
+        raise NothingRead(f"cannot write {path}: {error.strerror}") from None
 
 
 def _at_least(diagnosis: Diagnosis, severity: Severity) -> Diagnosis:

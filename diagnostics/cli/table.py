@@ -6,7 +6,7 @@ from rich.text import Text
 
 from diagnostics.findings import Diagnosis, Finding, Severity
 from diagnostics.quantities import rfc3339
-from diagnostics.snapshot import Snapshot
+from diagnostics.snapshot import Snapshot, Source
 from diagnostics.text import counted, printable
 
 STYLE = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
@@ -21,8 +21,10 @@ def render(snapshot: Snapshot, diagnosis: Diagnosis, *, rules: int, console: Con
     if diagnosis.findings:
         console.print(_table(diagnosis.findings))
         _print_first_steps(console, diagnosis.findings)
-    else:
+    elif snapshot.source(Source.PODS).state.is_usable:
         console.print("No findings.")
+    else:
+        console.print("Nothing could be judged: no pod could be read.")
     _print_coverage(console, diagnosis, rules)
 
 

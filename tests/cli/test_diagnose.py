@@ -191,3 +191,28 @@ def test_diagnose_does_not_load_django() -> None:
 
     code = "import sys, diagnostics.cli; sys.exit(any(m.split('.')[0] == 'django' for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x7fELF no snapshot"])
+def test_a_snapshot_file_that_cannot_be_read_is_told_from_findings(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    file = tmp_path / "cluster.snapshot"
+    if content is not None:
+        file.write_bytes(content)
+    result = diagnose("--snapshot", str(file))
+    assert result.exit_code == 2
+    assert result.output.startswith("Error: ")
+
+
+@pytest.mark.parametrize("now", ["yesterday", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+def test_a_moment_that_cannot_be_is_a_sentence(now: str) -> None:
+    result = diagnose("--now", now)
+    assert result.exit_code == 2
+    assert "is no time such as" in result.output
+
+
+def test_a_cluster_of_which_nothing_was_read_is_not_said_to_have_no_findings(tmp_path: Path) -> None:
+    result, _ = on_recording(tmp_path, "healthy/as-badtoken")
+    assert "No findings" not in result.output
+    assert "Nothing could be judged: no pod could be read." in result.output
