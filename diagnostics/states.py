@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from diagnostics.gpu_models import power_limit_w
 from diagnostics.limits import Limits, Thresholds
-from diagnostics.snapshot import Gpu, Node, Pod, Snapshot, Stat, State, Window
+from diagnostics.snapshot import Gpu, Node, Pod, Snapshot, Source, SourceState, Stat, State, Window
 
 IMAGE_PULL_REASONS = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
@@ -250,13 +250,14 @@ def _hung_pods(snapshot: Snapshot, t: Thresholds) -> set[str]:
 def _blocked_pods(snapshot: Snapshot) -> set[str]:
     """Running members of collective gangs of which some member neither runs nor has finished."""
     found: set[str] = set()
+    all_seen = snapshot.source(Source.PODS).state is SourceState.OK
     for gang in snapshot.gangs:
         if not gang.collective:
             continue
         members = [snapshot.pod_by_key[key] for key in gang.members if key in snapshot.pod_by_key]
         running = [pod for pod in members if pod.phase == "Running" and pod.deletion_at is None]
         missing = len(members) - len(running)
-        if gang.size is not None:
+        if gang.size is not None and all_seen:  # a member that could not be read may well run
             missing = max(missing, gang.size - len(running) - _succeeded(snapshot, members))
         enough = gang.min_available is not None and len(running) >= gang.min_available
         if running and missing > 0 and not enough:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from diagnostics.limits import Limits
-from diagnostics.snapshot import Condition, Gpu, Metrics, Pod, Snapshot, State
+from diagnostics.snapshot import Condition, Gpu, Metrics, Pod, Snapshot, Source, State
 from diagnostics.states import with_states
 from tests.builders import (
     GIB,
@@ -21,6 +21,7 @@ from tests.builders import (
     pod,
     snapshot,
     stat,
+    statuses,
     window,
 )
 
@@ -161,6 +162,13 @@ def test_a_running_member_whose_gang_is_incomplete_is_blocked() -> None:
     waiting = pending_pod("train-1")
     team = gang(members=(HOLDER, waiting.key), size=2)
     assert state_of(held(window=idle_window()), node(), pod(), waiting, team) is State.BLOCKED
+
+
+def test_a_gang_whose_members_could_not_all_be_read_is_not_blocked() -> None:
+    team = gang(members=(HOLDER,), size=2)
+    whole, part = statuses(), statuses(partial={Source.PODS})
+    assert state_of(held(), node(), pod(), team, sources=whole) is State.BLOCKED
+    assert state_of(held(), node(), pod(), team, sources=part) is State.EFFECTIVE
 
 
 def test_an_elastic_job_with_enough_members_is_not_blocked() -> None:

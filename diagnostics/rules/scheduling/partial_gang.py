@@ -14,7 +14,7 @@ activity of the held GPUs where it is measured. The age is taken from creation, 
 ## Not reported
 Members that have succeeded; gangs of which no member runs (see `pending-gpu-pod`); members that start within
 `partial_gang_after` of each other; elastic jobs and gangs with at least as many members as they can start with; gangs
-whose GPUs are measured to be at work.
+whose GPUs are measured to be at work. Members without a pod while not all pods could be read: not judged.
 
 ## References
 https://pytorch.org/docs/stable/elastic/run.html
@@ -26,14 +26,14 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
+from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject, Unjudged
 from diagnostics.limits import Limits
 from diagnostics.quantities import rfc3339, span
 from diagnostics.rules.base import rule
 from diagnostics.rules.scheduling.board import Board
 from diagnostics.rules.scheduling.gang_fix import gang_fix
 from diagnostics.rules.scheduling.members import Members, ended_at, members_of
-from diagnostics.snapshot import Gang, Pod, Snapshot, Source
+from diagnostics.snapshot import Gang, Pod, Snapshot, Source, SourceState
 from diagnostics.states import effective_activity, usable_window
 from diagnostics.text import counted, listed, printable
 
@@ -50,12 +50,17 @@ MOST_PODS = 8
     caused_by=("pending-gpu-pod", "stuck-holder", "oom-killed", "cuda-out-of-memory", "fatal-xid"),
     hold=1,
 )
-def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
+def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     board = Board(snapshot, limits)
+    all_seen = snapshot.source(Source.PODS).state is SourceState.OK
     partial = []
     for gang in snapshot.gangs:
         members = members_of(gang, board)
         if not _is_partial(gang, members) or _works(members, board):
+            continue
+        if not all_seen and not members.missing:
+            absent = counted(members.absent, "member")
+            yield Unjudged(_subject(gang), f"not all pods could be read, and {absent} may be among the rest")
             continue
         since = _partial_since(members)
         age = snapshot.age(since)

@@ -5,13 +5,25 @@ from typing import Any
 
 import pytest
 
-from diagnostics.findings import Confidence, Hit
+from diagnostics.findings import Confidence, Hit, Unjudged
 from diagnostics.fixes import Risk
 from diagnostics.gangs import gangs_of
 from diagnostics.limits import Limits, Override
 from diagnostics.rules.scheduling.partial_gang import check
-from diagnostics.snapshot import Pod, ServedApi, Snapshot, Terminated, Workload
-from tests.builders import ago, container, gpu, idle_window, node, owner, pending_pod, pod, snapshot, window
+from diagnostics.snapshot import Pod, ServedApi, Snapshot, Source, Terminated, Workload
+from tests.builders import (
+    ago,
+    container,
+    gpu,
+    idle_window,
+    node,
+    owner,
+    pending_pod,
+    pod,
+    snapshot,
+    statuses,
+    window,
+)
 
 TORCHRUN = ("torchrun", "--nnodes=4", "train.py")
 
@@ -83,7 +95,7 @@ def test_evidence_names_holders_and_non_holders_with_their_reasons() -> None:
     facts = {fact.label: fact.value for fact in hit(node(), *running("a", "b"), *waiting("c", "d")).evidence}
 
     assert facts["running"] == "a on gpu-1 (4) and b on gpu-1 (4)"
-    assert facts["c does not run"] == "no node: every GPU that it could use is held"
+    assert facts["does not run: c"] == "no node: every GPU that it could use is held"
     assert facts["GPUs held for nothing"] == "8"
     assert facts["gang scheduler"].startswith("none")
 
@@ -100,6 +112,21 @@ def test_members_that_were_never_made() -> None:
 
     assert found.cause == "members-absent"
     assert "2 members without a pod" in found.summary
+
+
+def test_members_that_could_not_be_read_are_not_judged() -> None:
+    unread = seen(node(), *running("a", "b"), sources=statuses(partial={Source.PODS}))
+
+    (found,) = check(unread, Limits())
+
+    assert isinstance(found, Unjudged)
+    assert found.reason == "not all pods could be read, and 2 members may be among the rest"
+
+
+def test_a_member_seen_not_to_run_counts_though_other_pods_could_not_be_read() -> None:
+    found = hit(node(), *running("a", "b", "c"), looping("d"), sources=statuses(partial={Source.PODS}))
+
+    assert found.cause == "members-failing"
 
 
 def test_members_that_failed_and_are_not_made_anew() -> None:
