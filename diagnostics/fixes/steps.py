@@ -29,14 +29,26 @@ def read_log(pod: Pod, container: str = "", *, previous: bool = False, expect: s
     )
 
 
-def see_pods_on_node(node: str, namespace: str = "") -> Step:
+def see_pods_on_node(node: str) -> Step:
     return Step(
         kind=StepKind.DIAGNOSE,
         title=f"See which pods hold something on node {node}",
         why="Only pods that are bound and not finished hold GPUs; Terminating ones still do.",
         risk=Risk.READ_ONLY,
-        command=kubectl.pods_on_node(node, namespace, holding=True),
+        command=kubectl.pods_on_node(node, holding=True),
         expect="The holders named in the evidence, and nobody unexpected.",
+    )
+
+
+def see_operator_pods_on_node(node: str, namespace: str = OPERATOR_NAMESPACE) -> Step:
+    return Step(
+        kind=StepKind.DIAGNOSE,
+        title=f"See which operator pods are ready on node {node}",
+        why="They wait for each other: driver, container toolkit, validator, device plugin. The first that is not "
+        "ready is the one to look at.",
+        risk=Risk.READ_ONLY,
+        command=kubectl.pods_on_node(node, namespace, holding=True),
+        expect="READY and STATUS of each: the first that is not Running.",
     )
 
 
@@ -103,7 +115,7 @@ def uncordon(node: str) -> Step:
 
 
 def restart_pod_on_node(app: str, node: str, namespace: str = OPERATOR_NAMESPACE, *, why: str) -> Step:
-    """Restart one DaemonSet's pod on one node; never the whole DaemonSet (errata U2)."""
+    """Restart one DaemonSet's pod on one node; never the whole DaemonSet, which would touch every node."""
     return Step(
         kind=StepKind.FIX,
         title=f"Restart {app} on node {node} only",

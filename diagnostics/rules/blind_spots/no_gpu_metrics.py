@@ -35,7 +35,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Blind]:
     if not metrics.state.is_usable:
         yield Blind(
             source=Source.METRICS,
-            what=f"Use, temperature, memory and Xids of all GPUs: metrics are {metrics.state} ({metrics.detail}).",
+            what=f"Use, temperature, memory and Xids of all GPUs: metrics {metrics.state} ({metrics.detail}).",
             cure="Name a Prometheus (--prometheus URL) that scrapes dcgm-exporter, or the exporters themselves "
             "(--exporter URL).",
         )

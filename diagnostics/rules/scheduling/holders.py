@@ -188,5 +188,5 @@ def _is_older(moment: datetime | None, snapshot: Snapshot, limit: timedelta) -> 
 
 def _fact(pod: Pod, label: str, value: str, field: str) -> Evidence:
     return Evidence(
-        f"{printable(pod.name, 120)}: {label}", value, source=f"{field} of pod {printable(pod.key, 160)}"
+        f"{label} (pod {printable(pod.name, 120)})", value, source=f"{field} of pod {printable(pod.key, 160)}"
     )

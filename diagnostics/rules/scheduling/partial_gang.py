@@ -208,7 +208,7 @@ def _running_words(running: tuple[Pod, ...]) -> str:
 
 def _missing_facts(members: Members) -> Iterator[Evidence]:
     for missing in members.missing[:MOST_PODS]:
-        label = f"{printable(missing.pod.name, 120)} does not run"
+        label = f"does not run: {printable(missing.pod.name, 120)}"
         yield Evidence(label, missing.why, source=f"status of pod {printable(missing.pod.key, 160)}")
     if len(members.missing) > MOST_PODS:
         yield Evidence(
@@ -216,7 +216,7 @@ def _missing_facts(members: Members) -> Iterator[Evidence]:
         )
     for pod in members.ended[:MOST_PODS]:
         yield Evidence(
-            f"{printable(pod.name, 120)} failed", _end_words(pod), source=f"status of pod {pod.key}"
+            f"failed: {printable(pod.name, 120)}", _end_words(pod), source=f"status of pod {pod.key}"
         )
     if members.absent > len(members.ended):
         number = str(members.absent - len(members.ended))

@@ -88,20 +88,19 @@ def _hit(
             Evidence(
                 "collective", gang.collective, source="kind, labels, command and environment of its pods"
             ),
-            Evidence("pods per host", _shares(placed), "pods", "spec.nodeName of its pods"),
+            Evidence("pods per host", _shares(placed), source="spec.nodeName of its pods"),
+            Evidence("hosts", _span_words(hosts), source=f"{scatter.per_host} of its pods fit an empty host"),
             Evidence(
-                "hosts", _span_words(hosts), "hosts", f"{scatter.per_host} of its pods fit an empty host"
-            ),
-            Evidence(
-                "scatter", f"{hosts.ratio:.2f} (limit {limit:g})", "ratio", "hosts used, needed and possible"
+                "scatter",
+                f"{hosts.ratio:.2f} (limit {limit:g})",
+                source="(used - needed) / (at most - needed) hosts",
             ),
             *_place_facts(scatter),
             Evidence("slowest link on the path", link, source="node labels and resources of its pods"),
             Evidence(
-                "possible now",
+                "possible now, pods per host",
                 _placement_words(possible),
-                "pods",
-                "free GPUs, CPU and memory with the job's own counted as free",
+                source="free GPUs, CPU and memory with the job's own counted as free",
             ),
             *(Evidence("spreads on purpose", words, source="spec of its pods") for words in on_purpose),
         ),
@@ -126,11 +125,11 @@ def _place_facts(scatter: Scatter) -> tuple[Evidence, ...]:
     found = []
     if scatter.racks is not None:
         names = listed(sorted({printable(node.rack or "", 80) for node in scatter.nodes}), 6)
-        found.append(Evidence("racks", f"{_span_words(scatter.racks)} ({names})", "racks", "node labels"))
+        found.append(Evidence("racks", f"{_span_words(scatter.racks)} ({names})", source="node labels"))
     else:
         found.append(Evidence("racks", "unknown: some nodes carry no rack label", source="node labels"))
     if scatter.domains is not None:
-        found.append(Evidence("NVLink domains", _span_words(scatter.domains), "domains", "node labels"))
+        found.append(Evidence("NVLink domains", _span_words(scatter.domains), source="node labels"))
     zones = sorted({printable(node.zone, 80) for node in scatter.nodes if node.zone})
     if len(zones) > 1:
         found.append(Evidence("zones", listed(zones), source="label topology.kubernetes.io/zone"))

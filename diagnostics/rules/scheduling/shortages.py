@@ -8,7 +8,7 @@ from diagnostics.quantities import gib
 from diagnostics.rules.scheduling.board import Board, Reading
 from diagnostics.rules.scheduling.refusals import Refusal, Word
 from diagnostics.snapshot import Pod
-from diagnostics.text import listed, printable
+from diagnostics.text import counted, listed, printable
 
 FREE_SOURCE = "status.allocatable of the nodes minus the requests of bound, unfinished pods"
 
@@ -118,7 +118,9 @@ def _held_or_gone(
         back = {n: sum(holder.gpus.get(n, 0.0) for holder, _ in stuck) for n in missing}
         lost = {n: _unavailable(pod, room, n, board, is_only_place=unknown) for n in missing}
         if stuck and all(back[n] + lost[n] >= amount for n, amount in missing.items()):
-            freed[name] = [f"{holder.key} ({cause}, {holder.gpu_count} GPUs)" for holder, cause in stuck]
+            freed[name] = [
+                f"{holder.key} ({cause}, {counted(holder.gpu_count, 'GPU')})" for holder, cause in stuck
+            ]
         elif any(lost.values()) and all(lost[n] >= amount for n, amount in missing.items()):
             gone.append(name)
     nodes = (*freed, *gone)
@@ -261,6 +263,6 @@ def _holder_facts(given: Sequence[Room]) -> tuple[Evidence, ...]:
         if held:
             label = f"GPUs held on {printable(room.node.name, 80)}"
             found.append(
-                Evidence(label, listed([printable(h, 160) for h in held], 6), "GPUs", "spec of bound pods")
+                Evidence(label, listed([printable(h, 160) for h in held], 6), source="spec of bound pods")
             )
     return tuple(found)

@@ -72,7 +72,7 @@ def _hit(subject: Subject, found: list[tuple[Pod, Trouble]], snapshot: Snapshot)
     )
     verb = "holds" if len(found) == 1 else "hold"
     nodes = tuple(dict.fromkeys(p.node for p, _ in found if p.node))
-    others = [f"{cause} ({number} GPUs)" for cause, number in held.items() if cause != leading]
+    others = [f"{cause} ({counted(number, 'GPU')})" for cause, number in held.items() if cause != leading]
     pods = [
         f"{printable(p.name, 120)} {p.gpu_count} on {printable(p.node or '', 80)} ({t.cause})"
         for p, t in found
@@ -84,7 +84,7 @@ def _hit(subject: Subject, found: list[tuple[Pod, Trouble]], snapshot: Snapshot)
         summary=f"The scheduler counts these GPUs as taken although {trouble.words}. They come free when the pod "
         "works, ends, or is gone." + (f" Others of them: {listed(others)}." if others else ""),
         evidence=(
-            Evidence("GPUs held", listed(pods, MOST_PODS), "GPUs", "spec.nodeName and resources of the pods"),
+            Evidence("GPUs held", listed(pods, MOST_PODS), source="spec.nodeName and resources of the pods"),
             *(fact for _, t in found[:MOST_PODS] for fact in t.facts),
         ),
         fix=holder_fix(pod, trouble, snapshot),

@@ -143,7 +143,7 @@ def _amount(node: Node, amounts: dict[str, float]) -> str:
 
 
 def _fix(node: Node, *, all_lost: bool) -> Fix:
-    look = [steps.describe_node(node.name), steps.see_pods_on_node(node.name, steps.OPERATOR_NAMESPACE)]
+    look = [steps.describe_node(node.name), steps.see_operator_pods_on_node(node.name)]
     if not all_lost:
         look.append(steps.read_kernel_log(node.name))
     restart = steps.restart_pod_on_node(

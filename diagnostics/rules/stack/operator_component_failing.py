@@ -172,7 +172,7 @@ def _fix(pod: Pod, failure: Failure, component: str, cause: str) -> Fix:
             )
         )
     if pod.node:
-        looks.append(steps.see_pods_on_node(pod.node, pod.namespace))
+        looks.append(steps.see_operator_pods_on_node(pod.node, pod.namespace))
     repair = Step(
         kind=StepKind.FIX,
         title="Repair what the message names",

@@ -31,7 +31,7 @@ from diagnostics.quantities import gib, percent, span
 from diagnostics.rules.base import rule
 from diagnostics.snapshot import Gpu, Pod, Snapshot, Source, State
 from diagnostics.states import peak_activity, power_limit_of
-from diagnostics.text import counted, listed
+from diagnostics.text import counted, listed, printable
 
 IDLE = {State.IDLE_EMPTY, State.IDLE_HELD}
 EMPTY_CAUSE, HELD_CAUSE, PART_CAUSE = "never-used", "loaded-but-not-called", "some-gpus-unused"
@@ -102,11 +102,12 @@ def _hit(
         EMPTY_CAUSE: "nothing was ever loaded",
     }[cause]
     weight = sum(1 / gpu.replicas for gpu in gpus)
+    which = "it" if total == 1 else f"{len(gpus)} of them"
     return Hit(
         subject=subject,
         cause=cause,
-        title=f"{counted(len(gpus), 'GPU')} of {subject.kind} {subject.name} idle for at least {span(at_least)}",
-        summary=f"{subject} holds {counted(total, 'GPU')} ({model}); on {len(gpus)} of them no engine was active "
+        title=f"{counted(len(gpus), 'GPU')} of {printable(str(subject), 160)} idle for at least {span(at_least)}",
+        summary=f"{subject} holds {counted(total, 'GPU')} ({model}); on {which} no engine was active "
         f"over the last {span(gpus[0].window.span if gpus[0].window else None)}: {doing}.",
         evidence=_evidence(snapshot, pods, gpus, total),
         confidence=Confidence.HIGH if all(_has_power(gpu) for gpu in gpus) else Confidence.MEDIUM,
@@ -178,7 +179,7 @@ def _fix(subject: Subject, pod: Pod) -> Fix:
                     "annotate", kind, "-n", subject.namespace, *kubectl.named(subject.name),
                     "gpuhealth.io/exempt=idle-gpu", "gpuhealth.io/exempt-reason=warm standby",
                 ),
-                expect="The finding is gone at the next poll and listed as exempt with this reason.",
+                expect="The finding closes at the next poll and shows this reason.",
             ),
             Step(
                 kind=StepKind.FIX,

@@ -68,7 +68,7 @@ def test_evidence_has_hosts_racks_link_and_the_possible_placement() -> None:
 
     assert fact(found, "hosts") == "4 used, 1 needed, 4 at most"
     assert fact(found, "racks") == "2 used, 1 needed, 3 at most (r0 and r1)"
-    assert fact(found, "possible now") == "n0 2 and n1 2"
+    assert fact(found, "possible now, pods per host") == "n0 2 and n1 2"
     assert "between racks r0 and r1" in fact(found, "slowest link on the path")
     assert all(f.source for f in found.evidence)
 

@@ -163,7 +163,7 @@ def test_the_cause_that_holds_most_gpus_leads() -> None:
     )
 
     assert found.cause == "terminating"
-    assert "crash-loop (1 GPUs)" in found.summary
+    assert "crash-loop (1 GPU)" in found.summary
 
 
 @pytest.mark.parametrize(
