@@ -49,7 +49,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         float,
         Meta(
             description="Power below this share of the limit is the idle band: 50 to 120 W of 400 to 700 W "
-            "(reference: dcgm-exporter trap T10, rule of thumb)."
+            "(ours, from what idle boards draw)."
         ),
     ] = 0.3
     idle_memory_resident_bytes: Annotated[

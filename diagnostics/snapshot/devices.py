@@ -71,7 +71,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     @property
     def memory_total_bytes(self) -> float | None:
-        """Used + free + reserved (`reference/dcgm.md` trap T3); None unless used and free are known."""
+        """Used + free + reserved, as `nvidia-smi` counts the total; None unless used and free are known."""
         if self.memory_used_bytes is None or self.memory_free_bytes is None:
             return None
         return self.memory_used_bytes + self.memory_free_bytes + (self.memory_reserved_bytes or 0.0)
