@@ -1,5 +1,6 @@
 """Rules: the catalogue, each with the documentation that stands in its own module."""
 
+import re
 from dataclasses import dataclass
 
 from django.http import Http404, HttpResponse
@@ -7,8 +8,10 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from diagnostics.limits import Thresholds
 from diagnostics.rules import RETIRED, catalogue
 from diagnostics.rules.base import SECTIONS, Rule
+from diagnostics.rules.documentation import shown
 from diagnostics.views.page import HtmxRequest, Page, bare_frame, render_page
 
 FAMILIES = {
@@ -46,6 +49,8 @@ class RuleDetailPage(Page):
     needs: tuple[str, ...]
     uses: tuple[str, ...]
     hold: int
+    limits: tuple[tuple[str, str], ...]
+    """(name, default with its unit) of each limit that the documentation names."""
     caused_by: tuple[RuleRow, ...]
     symptoms: tuple[RuleRow, ...]
 
@@ -85,10 +90,21 @@ def rule_detail(request: HtmxRequest, code: str) -> HttpResponse:
         needs=tuple(sorted(rule.needs)),
         uses=tuple(sorted(rule.uses)),
         hold=rule.hold,
-        caused_by=tuple(_row(by_slug[slug]) for slug in rule.caused_by if slug in by_slug),
-        symptoms=tuple(_row(r) for r in rules.values() if rule.slug in r.caused_by),
+        limits=_limits(rule),
+        caused_by=tuple(
+            _row(by_slug[slug]) for slug in (*rule.caused_by, *rule.starved_by) if slug in by_slug
+        ),
+        symptoms=tuple(_row(r) for r in rules.values() if rule.slug in (*r.caused_by, *r.starved_by)),
     )
     return render_page(request, "pages/rule_detail.html", page)
+
+
+def _limits(rule: Rule) -> tuple[tuple[str, str], ...]:
+    defaults = Thresholds()
+    named = dict.fromkeys(re.findall(r"`(\w+)`", "\n".join(rule.sections.values())))
+    return tuple(
+        (name, shown(name, getattr(defaults, name))) for name in named if name in Thresholds.__struct_fields__
+    )
 
 
 def _family(name: str) -> str:

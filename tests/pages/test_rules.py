@@ -59,3 +59,16 @@ def test_a_rule_costs_three_queries(
 ) -> None:
     with django_assert_num_queries(3):
         browser.get(f"/rules/{catalogue()[0].code}/")
+
+
+@every_rule
+def test_a_rule_names_all_that_may_explain_it(browser: Client, rule: Rule) -> None:
+    text = browser.get(f"/rules/{rule.code}/").content.decode()
+
+    known = {r.slug: r.code for r in catalogue()}
+    for slug in (*rule.caused_by, *rule.starved_by):
+        assert f">{known[slug]} {slug}</a>" in text
+
+
+def test_a_rule_shows_the_values_of_the_limits_that_it_names(browser: Client) -> None:
+    assert "Limits by default pending_after 5 min" in flat(browser.get("/rules/GPU303/").content.decode())
