@@ -156,7 +156,7 @@ def _grouped(cluster: Cluster, incidents: list[Incident]) -> list[FindingRow]:
     symptoms: dict[int, list[Incident]] = {}
     roots = []
     for incident in incidents:
-        root = _root(incident.pk, causes, by_id)
+        root = _path(incident.pk, causes, by_id)[-1]
         if root == incident.pk:
             roots.append(incident)
         else:
@@ -166,25 +166,29 @@ def _grouped(cluster: Cluster, incidents: list[Incident]) -> list[FindingRow]:
         group = [incident, *symptoms.get(incident.pk, ())]
         return (min(i.severity_rank for i in group), -max(i.gpus for i in group), *_order(incident))
 
+    def near(incident: Incident) -> tuple[Any, ...]:
+        """What the root causes itself comes before what follows from that."""
+        return (len(_path(incident.pk, causes, by_id)), *_order(incident))
+
     return [
         _row(
             cluster.slug,
             root,
-            tuple(_row(cluster.slug, s) for s in sorted(symptoms.get(root.pk, ()), key=_order)),
+            tuple(_row(cluster.slug, s) for s in sorted(symptoms.get(root.pk, ()), key=near)),
         )
         for root in sorted(roots, key=worst)
     ]
 
 
-def _root(pk: int, causes: dict[int, list[int]], by_id: dict[int, Incident]) -> int:
-    """Follow the worst cause of each up to one without a cause; itself where causes run in a circle."""
-    seen, at = {pk}, pk
-    while at in causes:
-        at = min(causes[at], key=lambda cause: _order(by_id[cause]))
-        if at in seen:
-            return min(seen, key=lambda member: _order(by_id[member]))
-        seen.add(at)
-    return at
+def _path(pk: int, causes: dict[int, list[int]], by_id: dict[int, Incident]) -> list[int]:
+    """From `pk` along the worst cause of each up to one without a cause; the worst, where causes run in a circle."""
+    path = [pk]
+    while path[-1] in causes:
+        at = min(causes[path[-1]], key=lambda cause: _order(by_id[cause]))
+        if at in path:
+            return [min(path, key=lambda member: _order(by_id[member]))]
+        path.append(at)
+    return path
 
 
 def _order(incident: Incident) -> tuple[Any, ...]:

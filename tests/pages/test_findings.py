@@ -77,6 +77,13 @@ def test_symptoms_of_symptoms_stand_under_the_first_cause(browser: Client) -> No
     assert browser.get(LIST).content.decode().count("<tbody>") == 1
 
 
+def test_what_a_cause_brings_about_itself_stands_before_what_follows_from_that(browser: Client) -> None:
+    last = finding("GPU301", "pending-gpu-pod", title="Later", gpus=64, caused_by=(SYMPTOM.id,))
+    polled(ROOT, SYMPTOM, last)
+
+    assert titles(browser) == [ROOT.title, SYMPTOM.title, "Later"]
+
+
 def test_causes_that_run_in_a_circle_are_all_shown(browser: Client) -> None:
     one = msgspec.structs.replace(ROOT, caused_by=(SYMPTOM.id,))
     polled(one, SYMPTOM)
