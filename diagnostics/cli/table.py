@@ -42,7 +42,7 @@ def _table(findings: tuple[Finding, ...]) -> Table:
     table.add_column("FINDING", overflow="fold")
     table.add_column("CAUSE", overflow="fold")
     table.add_column("GPUS", justify="right")
-    for finding in findings:
+    for finding in _under_causes(findings):
         table.add_row(
             Text(MARK[finding.severity], style=STYLE[finding.severity]),
             finding.code,
@@ -51,6 +51,24 @@ def _table(findings: tuple[Finding, ...]) -> Table:
             str(finding.gpus) if finding.gpus else "",
         )
     return table
+
+
+def _under_causes(findings: tuple[Finding, ...]) -> list[Finding]:
+    """The same findings, each root followed by all that it explains; groups in the order of their first member."""
+    by_id = {finding.id: finding for finding in findings}
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        path = [finding.id]
+        while (
+            cause := next((c for c in by_id[path[-1]].caused_by if c in by_id), None)
+        ) and cause not in path:
+            path.append(cause)
+        groups.setdefault(path[-1], []).append(finding)
+    return [
+        finding
+        for root, group in groups.items()
+        for finding in sorted(group, key=lambda member: member.id != root)
+    ]
 
 
 def _print_first_steps(console: Console, findings: tuple[Finding, ...]) -> None:

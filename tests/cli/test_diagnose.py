@@ -75,6 +75,14 @@ def test_the_table_names_findings_first_steps_and_what_could_not_look(tmp_path: 
     assert "cure: " in result.output
 
 
+def test_the_table_puts_symptoms_right_under_their_cause(tmp_path: Path) -> None:
+    result, _ = on_recording(tmp_path, "partial-gang")
+    table = result.output.partition("First steps")[0]
+    rules = [word for word in table.split() if word.startswith("GPU3")]
+    assert rules == ["GPU303", "GPU302"]
+    assert table.index("↳ Job") > table.index("3 pods of Job")
+
+
 def test_a_healthy_cluster_exits_with_zero_and_says_what_it_could_not_see(tmp_path: Path) -> None:
     result, _ = on_recording(tmp_path, "healthy")
     assert result.exit_code == 0
