@@ -120,7 +120,7 @@ class Command(BaseCommand):
 
     def _invite(self, link: str) -> None:
         self.stdout.write(f"\nSign in:  {link}\n\n")
-        self.stdout.write("The link works once, within 15 minutes; the command signin_link prints another.")
+        self.stdout.write("The link works once, within 15 minutes; `gpuhealth signin_link` prints another.")
         self.stdout.write("Ctrl-C ends everything.\n")
         self.stdout.flush()
 
