@@ -183,9 +183,13 @@ def signin_link(arguments: "Sequence[str]") -> None:
 def _django(*arguments: str) -> None:
     """Run a management command; Django is loaded only now."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuhealth.settings")
+    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(["gpuhealth", *arguments])
+    try:
+        execute_from_command_line(["gpuhealth", *arguments])
+    except ImproperlyConfigured as error:
+        raise click.ClickException(str(error)) from None
 
 
 @main.command("rules")
