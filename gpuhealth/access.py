@@ -28,7 +28,9 @@ def healthz(_: HttpRequest) -> HttpResponse:
 
 @method_decorator([login_not_required, never_cache], name="dispatch")
 class SignInLink(LoginView):  # type: ignore[misc]  # sesame has no types
-    """Signs in whoever brings a fresh token."""
+    """Signs in whoever brings a fresh token. Only GET: a program that merely probes the link must not use it up."""
+
+    http_method_names = ("get",)
 
     def login_failed(self) -> Any:
         messages.error(

@@ -66,6 +66,12 @@ def test_a_link_signs_in_once(client: Client) -> None:
     assert "_auth_user_id" not in again.session
 
 
+def test_a_link_is_not_used_up_by_a_probe(client: Client) -> None:
+    address = link()
+    assert [client.head(address).status_code, client.options(address).status_code] == [405, 405]
+    assert client.get(address)["Location"] == "/"
+
+
 def test_a_link_is_soon_too_old(client: Client) -> None:
     address = link()
     with time_machine.travel(timezone.now() + timedelta(minutes=16)):
