@@ -21,6 +21,8 @@ RESOLVE_AFTER = 2
 REOPEN_WITHIN = timedelta(hours=24)
 """What returns later than this after it was resolved is a new incident."""
 DEFAULT_HOLD = 2
+LATE_AT_MOST = timedelta(minutes=15)
+"""No poll takes as long; one that is older than the last by more follows a clock that ran ahead and was set right."""
 
 Status = Incident.Status
 Kind = IncidentEvent.Kind
@@ -54,7 +56,7 @@ def record(
         holds = {rule.code: rule.hold for rule in catalogue()}
     with transaction.atomic():
         last = Cluster.objects.select_for_update().values_list("last_taken_at", flat=True).get(pk=cluster.pk)
-        if last is not None and snapshot.taken_at <= last:
+        if last is not None and last - LATE_AT_MOST <= snapshot.taken_at <= last:
             log.warning("%s: nothing kept, because it is not newer than the last poll", cluster.slug)
             return Recorded(is_late=True)
         cluster.last_taken_at = snapshot.taken_at

@@ -22,6 +22,8 @@ __all__ = ["Clock", "PrometheusTarget", "Take", "Target", "take_snapshot"]
 Clock = Callable[[], datetime]
 MIN_SKEW = timedelta(seconds=10)
 """Less is the way there and back, and the whole seconds of the Date header."""
+MAX_SKEW = timedelta(days=1)
+"""More is no clock but a broken Date header, of a proxy perhaps: our own clock is nearer the truth."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def take_snapshot(
     seconds: dict[str, float] = {}
     now = clock()
     objects, logs, skew = _kubernetes(target, clock, seconds)
-    if not correct_skew or (skew is not None and abs(skew) <= MIN_SKEW):
+    if not correct_skew or (skew is not None and not MIN_SKEW < abs(skew) <= MAX_SKEW):
         skew = None
     taken_at = now + (skew or timedelta())
     readings = _timed(seconds, "metrics", _metrics, target, objects, taken_at, limits.site.window)

@@ -50,6 +50,18 @@ def test_a_late_poll_changes_nothing() -> None:
     assert timeline.states() == {"train": Incident.Status.OPEN}
 
 
+def test_polls_go_on_after_a_clock_that_ran_ahead_was_set_right() -> None:
+    timeline = Timeline()
+    timeline.open()
+    ahead = timeline.at + timedelta(days=1)
+    timeline.poll_at(ahead, [finding()])
+
+    right = ahead - timedelta(days=1) + timedelta(minutes=1)
+    assert not timeline.poll_at(right).is_late
+    assert not timeline.poll_at(right + timedelta(minutes=1)).is_late
+    assert timeline.states() == {"train": Incident.Status.RESOLVED}
+
+
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(polls=POLLS, again=st.lists(st.integers(min_value=0, max_value=11), max_size=8))
 def test_repeats_in_any_order_leave_what_each_poll_alone_leaves(
