@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from diagnostics.gpu_models import power_limit_w
 from diagnostics.limits import Limits, Thresholds
-from diagnostics.snapshot import Gpu, Node, Pod, Snapshot, Source, SourceState, Stat, State, Window
+from diagnostics.snapshot import Gpu, Node, Origin, Pod, Snapshot, Source, SourceState, Stat, State, Window
 
 IMAGE_PULL_REASONS = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
@@ -44,6 +44,8 @@ class _Judge:
         if is_unavailable(gpu, node):
             return State.UNAVAILABLE, False
         pods = [self.snapshot.pod_by_key[key] for key in gpu.holders if key in self.snapshot.pod_by_key]
+        if not pods and gpu.origin is Origin.DRA:  # held through a claim, or not: claims are not read
+            return State.NO_DATA, False
         if not pods:
             return (State.STRANDED if self.stranded.get(gpu.node) else State.FREE), False
         return self._by_holders(pods) or self._by_metrics(gpu, pods)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from diagnostics.limits import Limits
-from diagnostics.snapshot import Condition, Gpu, Metrics, Pod, Snapshot, Source, State
+from diagnostics.snapshot import Condition, Gpu, Metrics, Origin, Pod, Snapshot, Source, State
 from diagnostics.states import with_states
 from tests.builders import (
     GIB,
@@ -162,6 +162,10 @@ def test_a_running_member_whose_gang_is_incomplete_is_blocked() -> None:
     waiting = pending_pod("train-1")
     team = gang(members=(HOLDER, waiting.key), size=2)
     assert state_of(held(window=idle_window()), node(), pod(), waiting, team) is State.BLOCKED
+
+
+def test_a_gpu_that_is_given_out_by_claims_is_not_called_free() -> None:
+    assert state_of(gpu(origin=Origin.DRA), node()) is State.NO_DATA
 
 
 def test_a_gang_whose_members_could_not_all_be_read_is_not_blocked() -> None:

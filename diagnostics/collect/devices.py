@@ -11,6 +11,7 @@ import msgspec
 
 from diagnostics.collect.readings import DeviceReading
 from diagnostics.snapshot import Gpu, Node, Origin, Past, Pod, gpu_resources
+from diagnostics.snapshot.claims import is_served_by_claims
 
 WHOLE_GPU = "nvidia.com/gpu"
 PCI_COLONS = 2
@@ -32,6 +33,10 @@ def joined(
     for pod in pods:
         if pod.holds_gpus and pod.node is not None:
             holders_on[pod.node].append(pod)
+    pods_on: dict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        if pod.node is not None:
+            pods_on[pod.node].append(pod)
     read_on = _by_node(nodes, pods, readings)
     silent: dict[str, list[str]] = defaultdict(list)
     for slot in sorted({*remembered, *past.xids}):
@@ -40,7 +45,12 @@ def joined(
     for node in nodes:
         named = _named(node, holders_on[node.name], read_on[node.name])
         filled = _filled(node, named, silent[node.name], past)
-        found += _with_lost(node, _with_holders(filled, holders_on[node.name]))
+        held = _with_holders(filled, holders_on[node.name])
+        if is_served_by_claims(node, pods_on[node.name]):
+            # The plugin's counts say nothing of these: neither what is lost, nor who holds them.
+            found += [msgspec.structs.replace(gpu, origin=Origin.DRA) for gpu in held]
+        else:
+            found += _with_lost(node, held)
     return tuple(found)
 
 

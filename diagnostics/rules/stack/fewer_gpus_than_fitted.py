@@ -13,7 +13,8 @@ Node capacity, allocatable and labels; device health in pod status (KEP-4680).
 
 ## Not reported
 Time-sliced nodes, whose capacity is a multiple of the boards; MIG nodes by their instance counts; nodes younger than
-`allocatable_after`, where the plugin has not registered yet; nodes that are not Ready.
+`allocatable_after`, where the plugin has not registered yet; nodes that are not Ready; nodes whose GPUs are given out
+by claims (DRA), which have none in their capacity.
 
 ## References
 https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/
@@ -26,6 +27,7 @@ from diagnostics.fixes import Fix, steps
 from diagnostics.limits import Limits
 from diagnostics.rules.base import rule
 from diagnostics.snapshot import Node, Snapshot, Source, gpu_resources
+from diagnostics.snapshot.claims import is_served_by_claims
 from diagnostics.text import counted, listed
 
 PCI_LABELS = (
@@ -53,6 +55,8 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
             continue
         age = snapshot.age(node.created_at)
         if age is not None and age < limits.of(subject).values.allocatable_after:
+            continue
+        if is_served_by_claims(node, snapshot.pods_by_node.get(node.name, [])):
             continue
         devices = snapshot.gpus_by_node.get(node.name, [])
         offered = sum(gpu_resources(node.allocatable).values())

@@ -87,3 +87,26 @@ def test_a_cpu_node_is_well() -> None:
 
 def test_without_nodes_it_does_not_look() -> None:
     assert "GPU201" in {s.code for s in diagnose(snapshot(without=[Source.NODES])).skipped}
+
+
+def given_out_by_claims(**labels: str) -> Node:
+    count = {"nvidia.com/gpu.count": "8", PCI: "true"} | labels
+    return node(gpus=0, labels=count)
+
+
+def test_gpus_that_are_given_out_by_claims_are_not_missing() -> None:
+    claimant = pod(containers=(container(gpus=0),), resource_claims=("gpus",))
+    driver = pod("dra", containers=(container(gpus=0),), labels={"app": "nvidia-dra-driver-kubelet-plugin"})
+    for host in (given_out_by_claims(), node(gpus=0, labels={PCI: "true"})):
+        assert [findings(host, claimant), findings(host, driver)] == [[], []]
+
+
+def test_a_plugin_that_is_gone_is_missed_though_a_pod_has_claims() -> None:
+    network = pod(containers=(container(gpus=0),), resource_claims=("nic",))
+    (finding,) = findings(short(0), network)
+    assert finding.cause == "plugin-not-registered"
+
+
+def test_a_finished_pod_with_claims_explains_nothing() -> None:
+    done = pod(containers=(container(gpus=0),), resource_claims=("gpus",), phase="Succeeded")
+    assert len(findings(given_out_by_claims(), done)) == 1
