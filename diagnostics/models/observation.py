@@ -7,6 +7,10 @@ from django.db import models
 from diagnostics.models.cluster import Cluster
 
 
+STAGES = ("kubernetes", "logs", "metrics", "assemble", "collect", "diagnose", "record")
+"""Stages of a poll in the order in which they are shown: the parts of `collect`, then the whole, then what follows."""
+
+
 class ObservationStatus(models.TextChoices):
     OK = "ok"
     PARTIAL = "partial"
@@ -32,7 +36,7 @@ class Observation(models.Model):
     sources = models.JSONField(default=list)
     """[{name, status, detail, items, seconds, skipped: [{reason, count, example}]}], one per source asked."""
     stages_ms = models.JSONField(default=dict)
-    """Stage (`collect`, `diagnose`, `record`) -> milliseconds."""
+    """Stage (one of STAGES) -> milliseconds."""
 
     nodes = models.PositiveIntegerField(null=True)
     """None where nodes could not be read; so for pods and GPUs."""

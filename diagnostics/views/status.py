@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from diagnostics.models import Observation
+from diagnostics.models.observation import STAGES
 from diagnostics.rules import catalogue
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
 
@@ -87,7 +88,7 @@ def status(request: HtmxRequest, slug: str) -> HttpResponse:
     cluster, frame, now = frame_of(slug, "status")
     polls = list(cluster.observations.all()[:POLLS_SHOWN])
     last = polls[0] if polls else None
-    stages = tuple(dict.fromkeys(stage for poll in polls for stage in poll.stages_ms))
+    stages = _in_order({stage for poll in polls for stage in poll.stages_ms})
     page = StatusPage(
         frame=frame,
         now=now,
@@ -147,6 +148,11 @@ def _notes(last: Observation) -> tuple[RuleNote, ...]:
 def _rule_url(code: str) -> str:
     """Empty for a rule that the catalogue no longer has."""
     return reverse("rule_detail", args=[code]) if any(rule.code == code for rule in catalogue()) else ""
+
+
+def _in_order(stages: set[str]) -> tuple[str, ...]:
+    """As they follow each other in a poll: PostgreSQL keeps JSON objects in an order of its own."""
+    return (*(s for s in STAGES if s in stages), *sorted(stages.difference(STAGES)))
 
 
 def _poll(poll: Observation, stages: tuple[str, ...]) -> PollRow:

@@ -10,6 +10,7 @@ from diagnostics.incidents import record
 from diagnostics.models import Cluster, Observation, StoredSnapshot
 from diagnostics.snapshot import Snapshot
 from diagnostics.snapshot.stored import VERSION, dumps
+from diagnostics.storable import storable, storable_text
 from tests.builders import NOW, snapshot
 
 IDENTITY = "11111111-2222-3333-4444-555555555555"
@@ -50,9 +51,10 @@ def finding(code: str = "GPU201", slug: str = "fewer-gpus-than-fitted", **fields
 
 
 def cluster(slug: str = "lab", **fields: Any) -> Cluster:
-    return Cluster.objects.create(
-        **({"slug": slug, "name": slug, "identity": IDENTITY if slug == "lab" else slug} | fields)
-    )
+    defaults = {"slug": slug, "name": slug, "identity": IDENTITY if slug == "lab" else slug}
+    values = defaults | fields
+    # A declared name comes from TOML, which has no NUL either.
+    return Cluster.objects.create(**(values | {"name": storable_text(values["name"])}))
 
 
 def observation(of: Cluster, at: datetime = NOW, **fields: Any) -> Observation:
@@ -71,7 +73,9 @@ def observation(of: Cluster, at: datetime = NOW, **fields: Any) -> Observation:
         "pods": 96,
         "gpus": 96,
     }
-    return Observation.objects.create(cluster=of, **(defaults | fields))
+    # As the pipeline does it: what a cluster said is made fit for the database.
+    said = {k: storable(v) if isinstance(v, dict | list | str) else v for k, v in fields.items()}
+    return Observation.objects.create(cluster=of, **(defaults | said))
 
 
 def keep(of: Cluster, what: Snapshot) -> None:
