@@ -43,6 +43,8 @@ class StateInterval(models.Model):
     is_gap = models.BooleanField(default=False)
     """Nobody looked."""
     is_backfilled = models.BooleanField(default=False)
+    gap_shape = models.JSONField(null=True)
+    """Of a gap alone: what its time weighs (`usage.weights.Shape`), for whoever fills it."""
 
     class Meta:
         indexes = [
