@@ -70,14 +70,14 @@ def _by_node(
     found: dict[str, list[DeviceReading]] = defaultdict(list)
     for reading in readings:
         node_name = next(
-            (names[key] for hint in reading.node_hints for key in _keys(hint) if key in names), None
+            (names[key] for hint in reading.node_hints for key in keys_of(hint) if key in names), None
         )
         if node_name is not None:
             found[node_name].append(reading)
     return found
 
 
-def _keys(hint: str) -> tuple[str, ...]:
+def keys_of(hint: str) -> tuple[str, ...]:
     """A hint as it is, without a port, and without a domain."""
     host = hint.rpartition(":")[0] if hint.rpartition(":")[2].isdigit() else hint
     return (hint, host, host.partition(".")[0])
@@ -121,9 +121,14 @@ def _status_by_uuid(holders: list[Pod]) -> dict[str, list[tuple[str, str, str]]]
     return found
 
 
-def _from_reading(node: Node, reading: DeviceReading, status: list[tuple[str, str, str]]) -> Gpu:
+def slot_of(node: str, reading: DeviceReading) -> str:
+    """How `Gpu.slot` spells a device that has readings."""
     board = reading.pci or reading.uuid or f"gpu{reading.index}"
-    slot = f"{node.name}/{board}" + (f"/mig-{reading.mig_instance}" if reading.mig_instance else "")
+    return f"{node}/{board}" + (f"/mig-{reading.mig_instance}" if reading.mig_instance else "")
+
+
+def _from_reading(node: Node, reading: DeviceReading, status: list[tuple[str, str, str]]) -> Gpu:
+    slot = slot_of(node.name, reading)
     is_mig = reading.mig_instance is not None
     resource = _mig_resource(node, reading.mig_profile) if is_mig else _plain_resource(node)
     healths = [health for _, _, health in status]
