@@ -79,7 +79,11 @@ def _print_first_steps(console: Console, findings: tuple[Finding, ...]) -> None:
     console.print("First steps (read-only first; -o json has the whole guided fix)", style="bold")
     for finding in roots:
         step = next((s for s in finding.fix.steps if s.command), None)
-        console.print(Text(f"  {finding.code} {printable(str(finding.subject), 120)}: {finding.fix.summary}"))
+        console.print(
+            Text(
+                f"  {finding.code} {printable(str(finding.subject), 120)}: {printable(finding.fix.summary, 300)}"
+            )
+        )
         if step is not None:
             console.print(Text(f"    $ {printable(step.command, 600)}", style="dim"), soft_wrap=True)
 

@@ -184,6 +184,8 @@ def test_hostile_names_are_printed_as_text(tmp_path: Path) -> None:
                 if pod["metadata"]["name"].startswith("llama"):
                     pod["metadata"]["ownerReferences"] = []
                     pod["metadata"]["name"] = "\x1b[31m[bold]$(reboot)\u202egnp"
+                    for container in (*pod["spec"]["containers"], *pod["status"]["containerStatuses"]):
+                        container["name"] = "\x1b[31m\u202emain"
 
         replay.edits["/api/v1/pods"] = rename
 
