@@ -82,7 +82,7 @@ def frame_of(slug: str, section: str) -> tuple[Cluster, Frame, datetime]:
     last = (
         Observation.objects.filter(cluster=cluster)
         .values_list("status", "error", "finished_at")
-        .order_by("-taken_at")
+        .order_by("-pk")
         .first()
     )
     status, error, polled_at = last or ("", "", None)

@@ -178,6 +178,14 @@ def test_a_failed_poll_says_why(browser: Client, name: str) -> None:
     assert "banner-good" not in text
 
 
+def test_a_failed_poll_is_the_last_one_though_the_servers_clock_is_ahead(browser: Client) -> None:
+    of = cluster("ahead")
+    observation(of, NOW + timedelta(hours=1), started_at=NOW, finished_at=NOW)
+    observation(of, NOW + timedelta(minutes=1), status="failed", error="refused the connection", sources=[])
+
+    assert "refused the connection" in browser.get(reverse("finding_list", args=["ahead"])).content.decode()
+
+
 @pytest.mark.parametrize("name", OF_A_CLUSTER)
 def test_there_is_no_page_of_an_unknown_cluster(browser: Client, name: str) -> None:
     assert browser.get(reverse(name, args=["elsewhere"])).status_code == 404
