@@ -84,6 +84,13 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     terminating_grace: Annotated[
         timedelta, Meta(description="Past deletionTimestamp by this much is stuck terminating (ours).")
     ] = timedelta(minutes=2)
+    recovered_after: Annotated[
+        timedelta,
+        Meta(
+            description="A container that crashed again and again has recovered when it runs for this long: the "
+            "kubelet forgets its back-off then (Kubernetes, pod lifecycle: 10 minutes)."
+        ),
+    ] = timedelta(minutes=10)
     restarts_min: Annotated[int, Meta(description="Restarts before a crash loop holds GPUs (ours).")] = 3
     operator_failing_after: Annotated[
         timedelta, Meta(description="An operator pod may take this long to become ready (ours).")
@@ -233,9 +240,18 @@ def parsed(name: str, text: str) -> Any:
     """The value of one threshold, from text: `1h 30m` for a duration, else a number. Raises ValueError."""
     default = getattr(Thresholds(), name)
     if isinstance(default, timedelta):
-        parts = _DURATION.findall(text)
-        if not parts or _DURATION.sub("", text).strip():
-            msg = f"not a duration: {text[:40]!r}"
-            raise ValueError(msg)
-        return sum((timedelta(**{_UNIT[unit]: int(number)}) for number, unit in parts), timedelta())
+        return duration(text)
     return type(default)(text)
+
+
+def duration(text: str) -> timedelta:
+    """`30s`, `1h 30m`, `2d` and their like. Raises ValueError."""
+    parts = _DURATION.findall(text)
+    if not parts or _DURATION.sub("", text).strip():
+        msg = f"not a duration: {text[:40]!r}"
+        raise ValueError(msg)
+    try:
+        return sum((timedelta(**{_UNIT[unit]: int(number)}) for number, unit in parts), timedelta())
+    except OverflowError:
+        msg = f"too long: {text[:40]!r}"
+        raise ValueError(msg) from None

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import click
 import msgspec
 
 from diagnostics.collect import PrometheusTarget, Target, take_snapshot
+from diagnostics.collect.kubeconfig import current_context
 from diagnostics.document import as_document
 from diagnostics.findings import Diagnosis, Severity
 from diagnostics.rules import catalogue, diagnose
@@ -108,7 +110,7 @@ def diagnose_command(
         snapshot = _loaded(snapshot_file, now)
     else:
         target = Target(
-            name=context or "cluster",
+            name="cluster",
             kubeconfig=kubeconfig,
             context=context,
             in_cluster=in_cluster,
@@ -120,6 +122,7 @@ def diagnose_command(
             exporters=exporters,
             rack_label=rack_label,
         )
+        target = replace(target, name=current_context(target) or target.name)
         clock = (lambda: now) if now is not None else (lambda: datetime.now(UTC))
         snapshot = take_snapshot(target, clock=clock, correct_skew=now is None).snapshot
     if anonymise:

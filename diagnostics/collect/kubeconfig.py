@@ -60,6 +60,18 @@ def _load(target: Target, configuration: Configuration, outcome: list[Exception 
         outcome.append(error)
 
 
+def current_context(target: Target) -> str:
+    """Name of the context that would be used, for people to read; empty where no kubeconfig tells it."""
+    if target.context or target.in_cluster:
+        return target.context
+    paths = str(target.kubeconfig or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
+    try:
+        merged = KubeConfigMerger(paths).config  # type: ignore[no-untyped-call]
+        return str(merged["current-context"]) if merged and merged.safe_get("current-context") else ""
+    except Exception:  # a hand-written file makes the loader fail in any way; reading it for real says why
+        return ""
+
+
 def _load_kubeconfig(target: Target, configuration: Configuration) -> None:
     paths = str(target.kubeconfig or os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser())
     merged = KubeConfigMerger(paths).config  # type: ignore[no-untyped-call]

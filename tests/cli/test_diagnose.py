@@ -61,6 +61,7 @@ def test_json_has_the_fields_that_scripts_rely_on(tmp_path: Path) -> None:
     step = {"kind", "title", "why", "command", "manifest", "risk", "expect"}
     assert all(set(s) == step for f in document["findings"] for s in f["fix"]["steps"])
     assert document["taken_at"].endswith("Z")
+    assert document["cluster"]["name"] == "lab"
     assert {c["code"] for c in document["coverage"]} == {"GPU901"}
     assert all(set(c) == {"code", "what", "cure"} for c in document["coverage"])
     assert {"code", "reason"} == set(document["skipped"][0])

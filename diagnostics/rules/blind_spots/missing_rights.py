@@ -43,12 +43,15 @@ _CURE = {
 
 @rule(code="GPU903", slug="missing-rights", severity=Severity.INFO, needs=set())
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Blind]:
-    """One blind spot per Kubernetes source that is not whole."""
-    for source, seen in SEEN_THROUGH.items():
+    """One blind spot for each way in which Kubernetes sources are not whole: one dead server is said once."""
+    alike: dict[tuple[str, SourceState], list[Source]] = {}
+    for source in SEEN_THROUGH:
         status = snapshot.source(source)
-        if status.state is SourceState.OK:
-            continue
-        yield Blind(source=source, what=f"{seen}: {_said(status)}.", cure=_CURE[status.state])
+        if status.state is not SourceState.OK:
+            alike.setdefault((_said(status), status.state), []).append(source)
+    for (said, state), sources in alike.items():
+        seen = "; ".join(SEEN_THROUGH[source] for source in sources)
+        yield Blind(source=sources[0], what=f"{seen}: {said}.", cure=_CURE[state])
 
 
 def _said(status: SourceStatus) -> str:

@@ -108,7 +108,7 @@ def _hit(
     dated: list[tuple[datetime, XidSeen]],
 ) -> Hit:
     gpu = gpus[0]
-    at, _, row = max(fatal, key=lambda f: (f[2].action is XidAction.REBOOT, f[2].code != 154, f[0]))
+    at, _, row = max(fatal, key=lambda f: (f[2].action is XidAction.REBOOT, f[2].code != 154, f[2].code))
     name = f"GPU {gpu.index}" if gpu.index is not None else f"GPU {gpu.pci or gpu.uuid}"
     holders = tuple(sorted({h for g in gpus for h in g.holders}))
     coverage = max((g.window.coverage_ratio for g in gpus if g.window), default=None)

@@ -28,7 +28,7 @@ class Failure(msgspec.Struct, frozen=True):
     age: timedelta | None
     """Since it ended; None when unknown."""
     runs_again: bool
-    """It runs and is ready now."""
+    """It runs, is ready, and is not merely between two crashes."""
 
     @property
     def ended_ago(self) -> str:
@@ -56,7 +56,7 @@ def failures(snapshot: Snapshot, limits: Limits) -> Iterator[Failure]:
 
 def _failure(snapshot: Snapshot, limits: Limits, pod: Pod, container: Container) -> Failure | None:
     ended = container.terminated or container.last_terminated
-    runs_again = container.state == "running" and container.is_ready
+    runs_again = _runs_again(snapshot, limits, pod, container)
     if ended is not None and is_bad(ended):
         age = snapshot.age(ended.finished_at)
         recent = limits.of(pod).values.oom_killed_recent
@@ -66,6 +66,15 @@ def _failure(snapshot: Snapshot, limits: Limits, pod: Pod, container: Container)
     if container.state == "running" and not container.is_ready and not container.is_init:
         return Failure(pod, container, None, None, runs_again=False)
     return None
+
+
+def _runs_again(snapshot: Snapshot, limits: Limits, pod: Pod, container: Container) -> bool:
+    """Without a readiness probe a container in a crash loop is ready for as long as it runs: that is no recovery."""
+    if container.state != "running" or not container.is_ready:
+        return False
+    values = limits.of(pod).values
+    runs_for = snapshot.age(container.running_since)
+    return container.restarts < values.restarts_min or runs_for is None or runs_for >= values.recovered_after
 
 
 def is_bad(ended: Terminated) -> bool:

@@ -173,6 +173,7 @@ def _hit(
         confidence=Confidence.HIGH if gang.size is not None or members.missing else Confidence.MEDIUM,
         gpus=held,
         waste_gpus=float(held),
+        nodes=tuple(dict.fromkeys(p.node for p in members.running if p.node)),
         pods=(*(p.key for p in members.running), *(m.pod.key for m in members.missing)),
     )
 

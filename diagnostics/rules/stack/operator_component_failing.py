@@ -106,19 +106,17 @@ def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]
     others = [COMPONENTS[component_label(p) or ""] for p, f in failing[1:] if not f.is_victim]
     gpus = _gpus_on(snapshot, pod.node)
     where = f"on node {subject.name}" if subject.kind == "Node" else f"({subject})"
-    ready = pod.condition("Ready")
     evidence = [
         Evidence("Pod", pod.key, source="metadata.name"),
         Evidence("Container", failure.container.name, source="status.containerStatuses[].name"),
         Evidence("State", failure.container.waiting_reason or failure.how, source="state.waiting.reason"),
         Evidence("Restarts", str(failure.container.restarts), "restarts", "restartCount"),
-        Evidence(
-            "Not ready for",
-            span(snapshot.age(ready.since if ready else None)),
-            source="Ready condition, lastTransitionTime; starts again at each crash",
-        ),
         Evidence("Age of the pod", span(snapshot.age(pod.created_at)), source="metadata.creationTimestamp"),
     ]
+    ready = pod.condition("Ready")
+    if failure.how != "crash-loop" and ready is not None:  # the condition's time starts again at each crash
+        not_ready = span(snapshot.age(ready.since))
+        evidence.append(Evidence("Not ready for", not_ready, source="Ready condition, lastTransitionTime"))
     evidence += [
         Evidence(
             "It said" if f is failure else f"{p.name} said",

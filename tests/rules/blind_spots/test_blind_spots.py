@@ -70,6 +70,14 @@ def test_a_forbidden_source_names_the_role_that_cures_it() -> None:
     assert "deploy/rbac.yaml" in blind.cure
 
 
+def test_one_dead_server_is_said_once() -> None:
+    dead = {"state": SourceState.FAILED, "detail": "no answer from 10.0.0.1"}
+    sources = tuple(SourceStatus(name=s, **dead) for s in Source)  # type: ignore[arg-type]
+    (blind,) = coverage("GPU903", sources=sources)
+    assert "Pods, and with them" in blind.what
+    assert blind.what.count("10.0.0.1") == 1
+
+
 def test_skipped_objects_are_counted() -> None:
     said = SourceStatus(
         name=Source.PODS, state=SourceState.PARTIAL, skipped=(Skipped("metadata.name is missing", 3, "x"),)
