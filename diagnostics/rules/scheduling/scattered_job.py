@@ -33,7 +33,7 @@ from diagnostics.rules.base import rule
 from diagnostics.rules.scheduling.links import slowest_link
 from diagnostics.rules.scheduling.scatter_fix import scatter_fix
 from diagnostics.rules.scheduling.spreading import spread_rules
-from diagnostics.snapshot import Gang, Pod, Snapshot, Source
+from diagnostics.snapshot import Gang, Pod, Snapshot, Source, SourceState
 from diagnostics.text import counted, listed, printable
 
 
@@ -46,6 +46,7 @@ from diagnostics.text import counted, listed, printable
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     given = rooms(snapshot)
+    all_seen = snapshot.source(Source.PODS).state is SourceState.OK
     for gang in snapshot.gangs:
         members = [snapshot.pod_by_key[key] for key in gang.members if key in snapshot.pod_by_key]
         placed = [pod for pod in members if pod.holds_gpus]
@@ -53,6 +54,9 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
         unknown = sorted({pod.node for pod in placed if pod.node and pod.node not in given})
         if unknown:
             yield Unjudged(subject, f"node {listed([printable(n, 80) for n in unknown])} could not be read")
+            continue
+        if not all_seen and gang.size is not None and len(members) < gang.size:
+            yield Unjudged(subject, "not all pods could be read, and members of it may be among the rest")
             continue
         scatter = scatter_of(placed, given)
         limit = limits.of(subject).values.scatter_min_ratio

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -10,8 +11,8 @@ from diagnostics.fixes import Risk
 from diagnostics.gangs import gangs_of
 from diagnostics.limits import Limits, Override, Thresholds
 from diagnostics.rules.scheduling.scattered_job import check
-from diagnostics.snapshot import Node, Pod, Snapshot
-from tests.builders import container, node, owner, pod, snapshot
+from diagnostics.snapshot import Node, Pod, Snapshot, Source
+from tests.builders import container, node, owner, pod, snapshot, statuses
 
 TORCHRUN = ("torchrun", "--nnodes=4", "train.py")
 HOSTNAME = "kubernetes.io/hostname"
@@ -59,6 +60,14 @@ def test_a_job_on_four_hosts_that_fits_one_is_scattered() -> None:
     assert "works" in found.summary
     assert found.gpus == 8
     assert found.confidence is Confidence.HIGH
+
+
+def test_a_job_of_which_members_could_not_be_read_is_not_judged() -> None:
+    pods = job("n0", "n1", "n2")
+    team = msgspec.structs.replace(gangs_of(pods, [])[0], size=4)
+    for state, is_judged in ((statuses(), True), (statuses(partial={Source.PODS}), False)):
+        (found,) = check(snapshot(*hosts(), *pods, team, sources=state), Limits())
+        assert isinstance(found, Hit) is is_judged
 
 
 def test_evidence_has_hosts_racks_link_and_the_possible_placement() -> None:
