@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from diagnostics.limits import Limits, Override, Thresholds, parsed
+from diagnostics.retention import Retention, RetentionError, retention
 
 Slug = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
 """Names a cluster in URLs: at most 40 lower-case letters, digits and dashes."""
@@ -77,6 +78,7 @@ class _Override(_Strict, frozen=True, kw_only=True):
 class _Document(_Strict, frozen=True, kw_only=True):
     limits: dict[str, Any] = {}
     overrides: tuple[_Override, ...] = ()
+    retention: dict[str, Any] = {}
     clusters: dict[Slug, DeclaredCluster] = {}
 
 
@@ -86,10 +88,11 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     clusters: dict[str, DeclaredCluster] = {}
     """Slug -> cluster, each with a name."""
     limits: Limits = Limits()
+    retention: Retention = Retention()
 
 
 def declaration(document: Mapping[str, Any], origin: str) -> Declaration:
-    """Read `{"clusters": {slug: …}, "limits": {…}, "overrides": […]}`; `origin` names it in messages.
+    """Read `{"clusters": {slug: …}, "limits": {…}, "overrides": […], "retention": {…}}`; `origin` names it in messages.
 
     Durations are text with units: `45m`, `1h 30m`. Raises DeclarationError.
     """
@@ -109,7 +112,12 @@ def declaration(document: Mapping[str, Any], origin: str) -> Declaration:
         _override(override, set(read.clusters), f"{origin}: override {number}")
         for number, override in enumerate(read.overrides, start=1)
     )
-    return Declaration(clusters=clusters, limits=Limits(site=site, overrides=overrides))
+    try:
+        kept = retention(read.retention)
+    except RetentionError as error:
+        msg = f"{origin}: retention: {error}"
+        raise DeclarationError(msg) from None
+    return Declaration(clusters=clusters, limits=Limits(site=site, overrides=overrides), retention=kept)
 
 
 def _check(cluster: DeclaredCluster, where: str) -> None:

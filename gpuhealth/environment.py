@@ -41,6 +41,15 @@ def listing(name: str, default: tuple[str, ...] = ()) -> list[str]:
     return [part.strip() for part in text(name).split(",") if part.strip()] or list(default)
 
 
+def prefixed(prefix: str) -> dict[str, str]:
+    """Rest of the name, in lower case -> value, of each variable that begins so and is not empty."""
+    return {
+        name.removeprefix(prefix).lower(): value
+        for name in sorted(os.environ)
+        if name.startswith(prefix) and (value := text(name))
+    }
+
+
 def choice(name: str, choices: tuple[str, ...]) -> str:
     """One of `choices`, of which the first is the default."""
     value = text(name, choices[0])

@@ -10,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.csp import CSP
 
 from diagnostics.clusters import Declaration, DeclarationError, declaration
+from diagnostics.retention import RetentionError, retention
 from gpuhealth import environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -53,6 +54,10 @@ _declared = _declaration()
 CLUSTERS = _declared.clusters
 """Slug -> diagnostics.clusters.DeclaredCluster."""
 LIMITS = _declared.limits
+try:
+    RETENTION = retention(environment.prefixed("GPUHEALTH_RETENTION_"), _declared.retention)
+except RetentionError as error:
+    raise ImproperlyConfigured(f"GPUHEALTH_RETENTION_…: {error}") from None
 POLL_INTERVAL = environment.duration(
     "GPUHEALTH_POLL_INTERVAL", default=timedelta(seconds=60), least=timedelta(seconds=10)
 )
