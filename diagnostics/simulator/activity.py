@@ -119,6 +119,50 @@ def _resident(memory_mib: float, power_w: float) -> Callable[[Instant], Reading]
     return profile
 
 
+def _starved(at: Instant) -> Reading:
+    """Training that waits for its data most of the time."""
+    return replace(
+        _training(at),
+        utilization=at.near(0.42, 0.1, 0),
+        graphics=at.near(0.4, 0.1, 1),
+        sm=at.near(0.24, 0.05, 2),
+        tensor=at.near(0.1, 0.03, 3),
+        dram=at.near(0.16, 0.03, 4),
+        power_w=at.near(260, 20, 5),
+        mean_power_w=260,
+    )
+
+
+def _cell(at: Instant) -> Reading:
+    """A cell of a notebook runs."""
+    return replace(
+        _training(at), memory_mib=21_870, power_w=at.near(390, 40, 5), nvlink_mb=0, mean_power_w=390
+    )
+
+
+def _called(percent: int) -> Callable[[Instant], Reading]:
+    """A server that answers so many percent of the requests that it could."""
+
+    def profile(at: Instant) -> Reading:
+        load = at.near(percent / 100, 0.05, 0)
+        return Reading(
+            utilization=min(1.0, 0.3 + load * 0.7),
+            graphics=min(1.0, 0.28 + load * 0.7),
+            sm=0.15 + 0.6 * load,
+            tensor=0.05 + 0.2 * load,
+            dram=0.2 + 0.5 * load,
+            memory_mib=73_204,
+            power_w=180 + 330 * load,
+            sm_clock_mhz=1980,
+            pcie_tx_bytes=2.1e7 * load,
+            pcie_rx_bytes=3.4e7 * load,
+            nvlink_mb=9_000 * load,
+            mean_power_w=180 + 3.3 * percent,
+        )
+
+    return profile
+
+
 def _nothing(at: Instant) -> Reading:
     return Reading(power_w=at.near(IDLE_W, 1.0, 5))
 
@@ -158,6 +202,11 @@ PROFILES: dict[str, Callable[[Instant], Reading]] = {
     "loading": _loading,
     "rendezvous": _resident(528, 96),
     "hung": _hung,
+    "starved": _starved,
+    "cell": _cell,
+    "thinking": _resident(21_870, 118),
+    "load-0": _resident(73_204, 118),
+    **{f"load-{percent}": _called(percent) for percent in (15, 25, 60, 75, 90)},
     "none": _nothing,
 }
 """By what the holder does; `none` is also a GPU that nobody holds or whose holder does not run."""

@@ -17,7 +17,7 @@ def deploy(world: World) -> None:
     _serving(world)
     _interactive(world)
     _ended(world)
-    _platform(world)
+    platform(world)
 
 
 def gang(world: World, path: str, pods: int, gpus: int, *, pool: str, age: timedelta) -> Workload:
@@ -97,7 +97,7 @@ def _ended(world: World) -> None:
         world.place(evaluation, "gpu-03", key, done)
 
 
-def _platform(world: World) -> None:
+def platform(world: World) -> None:
     """Pods without a GPU."""
     quiet: list[tuple[str, PodTemplate, list[str]]] = [
         ("kube-system/coredns", cpu_only("coredns", memory="170Mi", cpu="100m"), ["gpu-01", "gpu-05"]),

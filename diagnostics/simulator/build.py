@@ -5,16 +5,20 @@ from datetime import UTC, datetime
 from diagnostics.simulator import baseline, operator_stack
 from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.faults import in_order
+from diagnostics.simulator.month import stage
 from diagnostics.simulator.world import World
 
 
 def build(config: WorldConfig, now: datetime) -> World:
-    """The cluster at `now`, to the whole second. Raises ValueError for an unknown fault and NoRoom when the
-    faults do not fit together. The order of the faults in the config does not matter."""
+    """The cluster at `now`, to the whole second. The order of the faults in the config does not matter. Raises
+    ValueError for an unknown fault or a schedule without an epoch, NoRoom when the faults do not fit together."""
     world = World(config, now.astimezone(UTC).replace(microsecond=0))
-    baseline.deploy(world)
-    for fault in in_order(config.faults):
-        fault.apply(world)
+    if config.schedule:
+        stage.deploy(world)
+    else:
+        baseline.deploy(world)
+        for fault in in_order(config.faults):
+            fault.apply(world)
     operator_stack.deploy(world)
     if config.pods is not None:
         baseline.fill_up(world, config.pods)

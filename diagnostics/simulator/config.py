@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 FEWEST_NODES = 12
 
@@ -28,6 +29,9 @@ class WorldConfig:
     hostname_label: str = "Hostname"
     """`hostname` from dcgm-exporter 4.6.0 on."""
     event_ttl: timedelta = timedelta(hours=1)
+    schedule: Literal["", "month"] = ""
+    """`month`: instead of the usual life and of faults the thirty days of `month` run, from the epoch's midnight
+    (UTC) on, which must be set."""
 
     def __post_init__(self) -> None:
         if self.nodes < FEWEST_NODES:
@@ -36,6 +40,8 @@ class WorldConfig:
             raise ValueError(f"a node has 8 to 16 GPUs, not {self.gpus_per_node}")
         if self.racks < 1:
             raise ValueError("the nodes stand in one rack at least")
+        if self.schedule and (self.faults or self.pods is not None):
+            raise ValueError("a schedule has its own pods and faults")
 
 
 DEMO = WorldConfig(

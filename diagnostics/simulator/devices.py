@@ -1,6 +1,6 @@
 """The hardware: nodes, and the GPUs in them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -80,6 +80,11 @@ class SimNode:
     stack: dict[str, "PodState"] = field(default_factory=dict)
     """By DaemonSet: how this node's GPU Operator pod is, where it is not well."""
     stack_created: dict[str, datetime] = field(default_factory=dict)
+    boots: int = 0
+    """How often it was booted anew."""
+    ready_since: datetime | None = None
+    """The kubelet speaks again since then; None: since the node is there."""
+    is_cordoned: bool = False
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[tuple[str, str, str], ...] = ()
     """Key, value, effect."""
@@ -126,6 +131,11 @@ def make_node(config: WorldConfig, position: int, created: datetime) -> SimNode:
     if node.pool == "robotics":
         node.taints = (("dedicated", "robotics", "NoSchedule"),)
     return node
+
+
+def replaced(seed: int, device: Device) -> Device:
+    """The board that is put in the place of a broken one."""
+    return replace(device, uuid="GPU-" + uuid_of(seed, "gpu", device.node, device.index, "replaced"))
 
 
 def split(seed: int, device: Device, profile: str, count: int) -> list[Device]:

@@ -157,7 +157,8 @@ def deploy(world: World) -> None:
     workers = world.add("DaemonSet", f"{NAMESPACE}/{NFD_WORKER}", nfd, age=39 * DAY)
     workers.replicas = len(world.nodes)
     for node in world.nodes.values():
-        world.place(workers, node.name, node.name, _lost(node, lifecycle.running(workers.created)))
+        created = max(workers.created, node.created)
+        world.place(workers, node.name, node.name, _lost(node, lifecycle.running(created)), created=created)
     operator = PodTemplate(
         [container("gpu-operator", "nvcr.io/nvidia/gpu-operator:v24.9.2", memory="350Mi", cpu="200m")],
         labels={"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"},
@@ -178,7 +179,7 @@ def hold_up(node: SimNode, broken: str, state: PodState, since: datetime) -> Non
 
 
 def _place(world: World, daemons: Workload, component: Component, node: SimNode) -> None:
-    created = node.stack_created.get(component.name, daemons.created)
+    created = node.stack_created.get(component.name, max(daemons.created, node.created))
     state = node.stack.get(component.name, lifecycle.running(created + seconds(9)))
     key = node.name if created == daemons.created else f"{node.name} {created:%d%H%M}"
     world.place(daemons, node.name, key, _lost(node, state), created=created)

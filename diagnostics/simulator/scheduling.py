@@ -76,9 +76,10 @@ def tolerates(workload: Workload, key: str, value: str) -> bool:
 
 
 def lost_taints(node: SimNode) -> list[tuple[str, str, str]]:
+    cordon = [("node.kubernetes.io/unschedulable", "", "NoSchedule")] if node.is_cordoned else []
     if node.lost_since is None:
-        return []
-    return [("node.kubernetes.io/unreachable", "", e) for e in ("NoSchedule", "NoExecute")]
+        return cordon
+    return cordon + [("node.kubernetes.io/unreachable", "", e) for e in ("NoSchedule", "NoExecute")]
 
 
 def scheduling_labels(node: SimNode) -> dict[str, str]:

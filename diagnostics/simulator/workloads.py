@@ -211,6 +211,8 @@ class SimPod:
     """UUIDs of those of its devices that are marked unhealthy."""
     zone: str = ""
     state: PodState = PodState()
+    incarnation: int = 0
+    """How many pods of the same name there were before."""
 
     @property
     def namespace(self) -> str:
@@ -218,7 +220,8 @@ class SimPod:
 
     @property
     def uid(self) -> str:
-        return uuid_of(self.workload.seed, "Pod", self.namespace, self.name)
+        again = (self.incarnation,) if self.incarnation else ()
+        return uuid_of(self.workload.seed, "Pod", self.namespace, self.name, *again)
 
     @property
     def container_id(self) -> str:

@@ -26,6 +26,7 @@ def encoded_node(world: World, node: SimNode) -> bytes:
     """The same bytes as long as nothing of it changes."""
     key = (
         *(world.config.seed, node.name, node.rack, node.pool, node.taints, node.created, node.lost_since),
+        *(node.boots, node.ready_since, node.is_cordoned),
         *(node.driver_gone_since, _heartbeat(world, node), *node.labels.items()),
         *(*node.allocatable().items(), *node.capacity().items()),
     )
@@ -179,6 +180,9 @@ def _spec(node: SimNode) -> Json:
         noticed = rfc3339(node.lost_since + seconds(50))
         key = "node.kubernetes.io/unreachable"
         taints += [{"key": key, "effect": e, "timeAdded": noticed} for e in ("NoSchedule", "NoExecute")]
+    if node.is_cordoned:
+        taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
+        spec["unschedulable"] = True
     return spec | ({"taints": taints} if taints else {})
 
 
@@ -203,7 +207,7 @@ def _status(world: World, node: SimNode, heartbeat: datetime) -> Json:
         "nodeInfo": {
             "machineID": hex_of(32, world.config.seed, "machine", node.name),
             "systemUUID": uuid_of(world.config.seed, "system", node.name),
-            "bootID": uuid_of(world.config.seed, "boot", node.name),
+            "bootID": uuid_of(world.config.seed, "boot", node.name, *([node.boots] if node.boots else [])),
             "kernelVersion": "5.15.0-122-generic",
             "osImage": "Ubuntu 22.04.5 LTS",
             "containerRuntimeVersion": "containerd://2.1.4",
@@ -229,7 +233,9 @@ def _conditions(node: SimNode, heartbeat: datetime) -> list[Json]:
         ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
     )
     lost = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
-    changed = node.lost_since + seconds(50) if node.lost_since else node.created + seconds(30)
+    changed = node.ready_since or node.created + seconds(30)
+    if node.lost_since:
+        changed = node.lost_since + seconds(50)
     return [
         {
             "type": kind,
