@@ -12,12 +12,17 @@ from django.db.models import Q
 
 from diagnostics.findings import Diagnosis, Finding, Severity, fingerprint
 from diagnostics.models import Cluster, Incident, IncidentEvent
+from diagnostics.quantities import span
 from diagnostics.rules import catalogue
 from diagnostics.snapshot import Snapshot
 from diagnostics.storable import storable, storable_text
 
 RESOLVE_AFTER = 2
 """Polls in a row that looked and did not find it."""
+RESOLVE_PARTIAL_AFTER = 10
+"""The same where data were incomplete but showed the incident's subject: a part of it may have been left out (ours)."""
+GIVEN_UP_AFTER = timedelta(hours=24)
+"""An incident whose subject cannot be seen in incomplete data is closed after so long (ours)."""
 REOPEN_WITHIN = timedelta(hours=24)
 """What returns later than this after it was resolved is a new incident."""
 DEFAULT_HOLD = 2
@@ -61,7 +66,7 @@ def record(
             return Recorded(is_late=True)
         cluster.last_taken_at = snapshot.taken_at
         cluster.save(update_fields=["last_taken_at"])
-        poll = _Poll(cluster, snapshot.taken_at, diagnosis, holds)
+        poll = _Poll(cluster, snapshot.taken_at, diagnosis, holds, _Subjects(snapshot))
         poll.reconcile()
         poll.write()
         return poll.recorded()
@@ -75,6 +80,7 @@ class _Poll:
     at: datetime
     diagnosis: Diagnosis
     holds: Mapping[str, int]
+    subjects: "_Subjects"
     known: dict[str, Incident] = field(default_factory=dict)
     """Fingerprint -> the incident that is alive, or else the last one that may be reopened."""
     changed: list[Incident] = field(default_factory=list)
@@ -95,13 +101,20 @@ class _Poll:
             fingerprint(self.cluster.identity, e.code, e.subject): e.reason for e in self.diagnosis.exempted
         }
         unjudged = {u.finding_id for u in self.diagnosis.unjudged}
-        skipped = {rule.code for rule in (*self.diagnosis.skipped, *self.diagnosis.partial)}
-        blind = skipped | {rule.code for rule in self.diagnosis.failed}
+        blind = {rule.code for rule in self.diagnosis.skipped} | {r.code for r in self.diagnosis.failed}
+        partial = {rule.code for rule in self.diagnosis.partial}
         for incident in absent:
             if incident.fingerprint in exempted:
                 self._exempt(incident, exempted[incident.fingerprint])
-            elif incident.code not in blind and incident.fingerprint not in unjudged:
-                self._miss(incident)
+            elif incident.code in blind or incident.fingerprint in unjudged:
+                continue
+            elif incident.code not in partial:
+                self._miss(incident, RESOLVE_AFTER)
+            elif self.subjects.shows(incident):
+                self._miss(incident, RESOLVE_PARTIAL_AFTER)
+            elif incident.is_open and self.at - incident.last_seen > GIVEN_UP_AFTER:
+                self.changed.append(incident)
+                self._resolve(incident, f"not found for {span(GIVEN_UP_AFTER)} in which data were incomplete")
 
     def _see(self, finding: Finding) -> None:
         incident = self.known.get(finding.id)
@@ -126,7 +139,7 @@ class _Poll:
         if not incident.is_resolved:
             _describe(incident, finding, self.at)
 
-    def _miss(self, incident: Incident) -> None:
+    def _miss(self, incident: Incident, enough: int) -> None:
         if incident.is_resolved:
             if incident.seen_polls:
                 incident.seen_polls = 0
@@ -138,8 +151,8 @@ class _Poll:
             self.gone.append(incident)
             return
         self.changed.append(incident)
-        if incident.absent_polls >= RESOLVE_AFTER:
-            self._resolve(incident, f"not found by {RESOLVE_AFTER} polls in a row")
+        if incident.absent_polls >= enough:
+            self._resolve(incident, f"not found by {incident.absent_polls} polls in a row")
 
     def _exempt(self, incident: Incident, reason: str) -> None:
         if incident.status == Status.PENDING:
@@ -201,6 +214,24 @@ class _Poll:
             reopened=kinds.count(Kind.REOPENED),
             resolved=kinds.count(Kind.RESOLVED),
         )
+
+
+class _Subjects:
+    """What a snapshot shows: where data are incomplete, absence counts only for what was looked at."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.nodes = snapshot.node_by_name.keys()
+        self.slots = {gpu.slot for gpu in snapshot.gpus}
+        self.owners = {(o.kind, o.namespace, o.name) for o in snapshot.pods_by_root}
+
+    def shows(self, incident: Incident) -> bool:
+        """The incident's node or GPU is there, or pods of its owner are."""
+        match incident.subject_kind:
+            case "Node":
+                return incident.subject_name in self.nodes
+            case "GPU":
+                return incident.subject_name in self.slots
+        return (incident.subject_kind, incident.subject_namespace, incident.subject_name) in self.owners
 
 
 _UPDATED = [

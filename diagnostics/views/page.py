@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import F
+from django.db.models import F, OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotModified
 from django.shortcuts import render
 from django.urls import reverse
@@ -73,7 +73,9 @@ class Page:
 
 def frame_of(slug: str, section: str) -> tuple[Cluster, Frame, datetime]:
     """The cluster, its frame and now. Two queries. Raises Http404 for a cluster that there is not."""
-    clusters = list(Cluster.objects.annotate(snapshot_at=F("stored_snapshot__taken_at")))
+    whole = Observation.objects.filter(cluster=OuterRef("pk")).exclude(status=Observation.Status.FAILED)
+    read_at = Subquery(whole.order_by("-pk").values("finished_at")[:1])
+    clusters = list(Cluster.objects.annotate(snapshot_at=F("stored_snapshot__taken_at"), read_at=read_at))
     cluster = next((c for c in clusters if c.slug == slug), None)
     if cluster is None:
         msg = "There is no such cluster."
@@ -86,12 +88,14 @@ def frame_of(slug: str, section: str) -> tuple[Cluster, Frame, datetime]:
         .first()
     )
     status, error, polled_at = last or ("", "", None)
+    # Whether the picture is stale goes by our own clock: the cluster's may be hours away.
+    age = now - cluster.read_at if cluster.read_at else None
     taken_at = cluster.snapshot_at
     freshness = Freshness(
         taken_at=taken_at,
         polled_at=polled_at,
         error=(error or "it gave no reason") if status == Observation.Status.FAILED else "",
-        is_stale=taken_at is not None and now - taken_at > STALE_AFTER_POLLS * settings.POLL_INTERVAL,
+        is_stale=age is not None and age > STALE_AFTER_POLLS * settings.POLL_INTERVAL,
         now=now,
     )
     frame = Frame(clusters=_links(clusters), section=section, cluster=_link(cluster), freshness=freshness)

@@ -7,6 +7,7 @@ import pytest
 
 from diagnostics.findings import Diagnosis, Severity
 from diagnostics.models import Incident
+from tests.builders import owner, pod
 from tests.incidents.timeline import (
     CODE,
     POLL,
@@ -171,6 +172,27 @@ def test_what_was_not_looked_for_neither_counts_nor_resets(timeline: Timeline, b
     assert timeline.states() == {"train": Status.OPEN}
 
     timeline.poll()
+    assert timeline.states() == {"train": Status.RESOLVED}
+
+
+def test_incomplete_data_that_show_the_subject_resolve_in_time(timeline: Timeline) -> None:
+    """Else one malformed object would keep every incident of the cluster open for ever."""
+    timeline.open()
+    timeline.pods = (pod(root=owner("Job", "train")),)
+    for _ in range(9):
+        timeline.poll(partial())
+    assert timeline.states() == {"train": Status.OPEN}
+    timeline.poll(partial())
+    assert timeline.states() == {"train": Status.RESOLVED}
+
+
+def test_incomplete_data_without_the_subject_are_given_up_after_a_day(timeline: Timeline) -> None:
+    timeline.open()
+    for _ in range(23):
+        timeline.poll(partial(), after=timedelta(hours=1))
+    assert timeline.states() == {"train": Status.OPEN}
+    for _ in range(2):
+        timeline.poll(partial(), after=timedelta(hours=1))
     assert timeline.states() == {"train": Status.RESOLVED}
 
 

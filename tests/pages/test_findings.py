@@ -14,7 +14,7 @@ from diagnostics.fixes import Fix, Risk, StepKind
 from diagnostics.models import Incident, IncidentEvent, User
 from tests.builders import NOW, ago
 from tests.pages.conftest import HTMX
-from tests.pages.stored import cluster, finding, found, polled, step
+from tests.pages.stored import cluster, finding, found, observation, polled, step
 
 pytestmark = pytest.mark.django_db
 
@@ -177,6 +177,13 @@ def test_no_findings_in_stale_data_is_no_good_news(browser: Client) -> None:
 
     assert "Not evaluated since" in text
     assert "banner-good" not in text
+
+
+def test_staleness_goes_by_our_clock_and_not_by_the_clusters(browser: Client) -> None:
+    """The server's clock may be an hour behind or ahead; what counts is when it was read."""
+    of = polled(at=ago(hours=1))
+    observation(of, ago(minutes=1))
+    assert "Not evaluated since" not in browser.get(LIST).content.decode()
 
 
 def test_unknown_waste_is_not_zero(browser: Client) -> None:
