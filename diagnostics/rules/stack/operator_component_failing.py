@@ -27,9 +27,9 @@ from collections.abc import Iterator
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
 from diagnostics.limits import Limits
+from diagnostics.operator_components import COMPONENTS, ORDER, component_label, is_component_of_node
 from diagnostics.quantities import span
 from diagnostics.rules.base import rule
-from diagnostics.rules.stack import COMPONENTS, ORDER, component_label, is_component_of_node
 from diagnostics.rules.stack.failures import Failure, failure_of
 from diagnostics.snapshot import Pod, Snapshot, Source
 from diagnostics.text import counted, listed, printable
