@@ -3,15 +3,18 @@
 from collections import defaultdict
 from datetime import datetime, timedelta
 
-from diagnostics.snapshot import Gpu, Past, Snapshot, XidSeen
+from diagnostics.snapshot import Gpu, MemoryPeak, OwnerKey, Past, Snapshot, XidSeen
 
 MOST_XIDS = 16
 """Of one device: enough for every code that a failing GPU shows in a day."""
 
+MOST_PEAKS = 2_000
+"""Workloads whose memory peak is remembered; those not seen for longest go first."""
+
 
 def past_after(previous: Snapshot, xid_recent: timedelta) -> Past:
-    """History as of `previous`, which brings its own past: last activity, Xids not older than `xid_recent`, and the
-    most GPUs that each node ever had.
+    """History as of `previous`, which brings its own past: last activity, Xids not older than `xid_recent`, the
+    most GPUs that each node ever had, and the memory that workloads needed at most.
     """
     earliest = previous.taken_at - xid_recent
     active = dict(previous.past.last_active)
@@ -31,6 +34,8 @@ def past_after(previous: Snapshot, xid_recent: timedelta) -> Past:
         last_active={slot: at for slot, at in active.items() if slot.partition("/")[0] in names},
         fitted={node: count for node, count in fitted.items() if node in names},
         xids=xids_known(previous, earliest),
+        incidents=previous.past.incidents,
+        memory_peaks=memory_peaks(previous),
     )
 
 
@@ -75,3 +80,34 @@ def is_put_right(gpu: Gpu | None) -> bool:
     return (
         gpu is not None and gpu.metrics is not None and gpu.metrics.xid == 0 and gpu.is_healthy is not False
     )
+
+
+def memory_peaks(previous: Snapshot) -> dict[str, MemoryPeak]:
+    """Workload -> the most memory that it used on one device, over this poll, its windows and those before.
+
+    A device with several holders says nothing of one of them.
+    """
+    peaks = dict(previous.past.memory_peaks)
+    for gpu in previous.gpus:
+        used = _memory_bytes(gpu)
+        pod = previous.pod_by_key.get(gpu.holders[0]) if len(gpu.holders) == 1 else None
+        if used is None or pod is None:
+            continue
+        root = pod.root or OwnerKey("Pod", pod.namespace, pod.name)
+        key = f"{root.kind}/{root.namespace}/{root.name}"
+        before = peaks.get(key)
+        if before is None or before.gpu_bytes < used or before.seen_at != previous.taken_at:
+            most = used if before is None else max(used, before.gpu_bytes)
+            peaks[key] = MemoryPeak(gpu_bytes=most, seen_at=previous.taken_at)
+    if len(peaks) <= MOST_PEAKS:
+        return peaks
+    newest = sorted(peaks.items(), key=lambda item: (item[1].seen_at, item[1].gpu_bytes), reverse=True)
+    return dict(newest[:MOST_PEAKS])
+
+
+def _memory_bytes(gpu: Gpu) -> float | None:
+    """At the last sample, or at most over the window, which is its present holder's alone."""
+    now = gpu.metrics.memory_used_bytes if gpu.metrics is not None else None
+    over = gpu.window.memory_used_bytes if gpu.window is not None else None
+    found = [value for value in (now, over.max if over is not None else None) if value is not None]
+    return max(found, default=None)

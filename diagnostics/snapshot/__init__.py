@@ -11,6 +11,7 @@ from functools import cached_property
 from diagnostics.snapshot.devices import (
     Gang,
     Gpu,
+    MemoryPeak,
     Metrics,
     Origin,
     Past,
@@ -50,6 +51,7 @@ __all__ = [
     "Gang",
     "Gpu",
     "LogSignal",
+    "MemoryPeak",
     "Metrics",
     "Namespace",
     "Node",

@@ -38,7 +38,8 @@ def anonymise(snapshot: Snapshot) -> Snapshot:
     """A copy of `snapshot` fit to be shown to strangers; relations between objects stay intact."""
     names = _names(snapshot)
     tree = msgspec.msgpack.decode(msgspec.msgpack.encode(snapshot))
-    return msgspec.convert(_replaced(tree, names), Snapshot)
+    past = {field: _by_name(value, names) for field, value in tree.pop("past", {}).items()}
+    return msgspec.convert({**_replaced(tree, names), "past": past}, Snapshot)
 
 
 def _digest(text: str, length: int = 6) -> str:
@@ -60,6 +61,9 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     add("namespace", [n.name for n in snapshot.namespaces] + [p.namespace for p in pods])
     add("namespace", [w.namespace for w in snapshot.workloads])
     add("workload", [w.name for w in snapshot.workloads] + [p.root.name for p in pods if p.root])
+    remembered = [key.split("/") for key in snapshot.past.memory_peaks]
+    add("namespace", [parts[1] for parts in remembered if len(parts) == 3])
+    add("workload", [parts[2] for parts in remembered if len(parts) == 3])
     add("workload", [o.name for p in pods for o in p.owners] + [s.name for s in snapshot.services])
     add("pod", [p.name for p in pods] + [e.name for e in snapshot.events])
     add("container", [c.name for p in pods for c in p.containers])
@@ -89,6 +93,13 @@ def _replaced(value: Any, names: dict[str, str]) -> Any:
             for key, item in value.items()
         }
     return value
+
+
+def _by_name(value: Any, names: dict[str, str]) -> Any:
+    """What is remembered under slots and workloads: names of several parts."""
+    if not isinstance(value, dict):
+        return _replaced(value, names)
+    return {_text(key, names): _replaced(item, names) for key, item in value.items()}
 
 
 def _dict_value(key: Any, value: Any, names: dict[str, str]) -> Any:

@@ -173,6 +173,15 @@ class Gang(Struct, frozen=True, kw_only=True):
     """volcano, kueue, coscheduling, native, yunikorn, kai; empty when pods are placed one by one."""
 
 
+class MemoryPeak(Struct, frozen=True, kw_only=True):
+    """The most GPU memory that one workload was seen to use."""
+
+    gpu_bytes: float
+    """On one device (a whole GPU or a MIG instance) that no other pod held."""
+    seen_at: datetime
+    """When the workload was last seen with such a device."""
+
+
 class Past(Struct, frozen=True, kw_only=True):
     """Bounded summary of history, handed into `take_snapshot`; absent on a one-shot run."""
 
@@ -185,3 +194,7 @@ class Past(Struct, frozen=True, kw_only=True):
     """Slot -> Xids seen by earlier polls."""
     fitted: dict[str, int] = {}
     """Node -> most GPUs that it ever had."""
+    incidents: dict[str, int] = {}
+    """Node -> how often an incident of it or of its GPUs opened in the last 30 days."""
+    memory_peaks: dict[str, MemoryPeak] = {}
+    """`Kind/namespace/name` of a root owner -> its peak; the 2,000 workloads seen last."""

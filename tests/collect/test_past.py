@@ -4,10 +4,12 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
+from diagnostics.collect import past as past_module
 from diagnostics.collect.past import past_after
 from diagnostics.snapshot import Gpu, Metrics, Past, XidSeen
-from tests.builders import NOW, ago, gpu, node, snapshot, window
+from tests.builders import GIB, NOW, ago, gpu, node, owner, pod, snapshot, stat, window
 
 DAY = timedelta(hours=24)
 
@@ -62,3 +64,40 @@ def test_a_node_that_is_gone_is_forgotten() -> None:
     past = past_after(snapshot(node(), past=known), DAY)
     assert "gone" not in past.fitted
     assert "gone/x" not in past.last_active
+
+
+def held(*holders: str, now_gib: float = 10.0, most_gib: float = 40.0) -> Gpu:
+    return gpu(
+        holders=holders,
+        metrics=Metrics(sampled_at=NOW, memory_used_bytes=now_gib * GIB),
+        window=window(memory_used_bytes=stat(now_gib * GIB, high=most_gib * GIB)),
+    )
+
+
+def test_a_workload_s_memory_peak_is_the_most_of_all_polls_and_windows() -> None:
+    job = pod("train-0", root=owner())
+    first = past_after(snapshot(node(), job, held(job.key)), DAY)
+    assert first.memory_peaks["Job/research/train"].gpu_bytes == 40.0 * GIB
+    later = snapshot(node(), job, held(job.key, most_gib=20.0), past=first, taken_at=NOW + DAY)
+    second = past_after(later, DAY).memory_peaks["Job/research/train"]
+    assert (second.gpu_bytes, second.seen_at) == (40.0 * GIB, NOW + DAY)
+
+
+def test_a_shared_device_says_nothing_of_one_workload_s_memory() -> None:
+    pods = (pod("a"), pod("b"))
+    assert past_after(snapshot(node(), *pods, held(*(p.key for p in pods))), DAY).memory_peaks == {}
+
+
+def test_a_device_without_memory_metrics_has_no_peak() -> None:
+    silent = gpu(holders=(pod().key,), metrics=Metrics(sampled_at=NOW), window=None)
+    assert past_after(snapshot(node(), pod(), silent), DAY).memory_peaks == {}
+
+
+def test_of_too_many_workloads_those_seen_last_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(past_module, "MOST_PEAKS", 2)
+    past = Past()
+    for hour, name in enumerate(("first", "second", "third")):
+        job = pod(f"{name}-0", root=owner(name=name))
+        at = NOW + timedelta(hours=hour)
+        past = past_after(snapshot(node(), job, held(job.key), past=past, taken_at=at), DAY)
+    assert past.memory_peaks.keys() == {"Job/research/second", "Job/research/third"}

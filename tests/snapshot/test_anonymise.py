@@ -1,9 +1,14 @@
 """No name of the owner survives, the same name gets the same stand-in, and relations hold."""
 
-from diagnostics.snapshot import Snapshot
+from datetime import timedelta
+
+import msgspec
+
+from diagnostics.collect.past import past_after
+from diagnostics.snapshot import MemoryPeak, Snapshot
 from diagnostics.snapshot.anonymise import anonymise
 from diagnostics.snapshot.stored import dumps, loads
-from tests.builders import container, event, gang, gpu, node, owner, pod, snapshot
+from tests.builders import NOW, container, event, gang, gpu, node, owner, pod, snapshot
 
 SECRETS = ("acme", "falcon", "gpu-berlin-7", "team-rocket", "10.20.30.40", "acme.example")
 
@@ -42,6 +47,16 @@ def a_snapshot() -> Snapshot:
 def test_no_name_survives() -> None:
     text = repr(loads(dumps(anonymise(a_snapshot()))))
     assert [secret for secret in SECRETS if secret in text] == []
+
+
+def test_no_name_survives_in_what_is_remembered() -> None:
+    peaks = {"Job/team-acme/falcon-old": MemoryPeak(gpu_bytes=1.0, seen_at=NOW)}
+    before = past_after(a_snapshot(), timedelta(days=1))
+    before = msgspec.structs.replace(before, memory_peaks=before.memory_peaks | peaks)
+    found = anonymise(msgspec.structs.replace(a_snapshot(), past=before))
+    assert [secret for secret in SECRETS if secret in repr(found)] == []
+    assert found.past.last_active.keys() == {found.gpus[0].slot}
+    assert len(found.past.memory_peaks) == 2
 
 
 def test_relations_and_facts_stay() -> None:
