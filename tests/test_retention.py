@@ -38,7 +38,7 @@ def test_a_site_sets_it_with_units() -> None:
 def test_a_slip_is_named(raw: dict[str, Any], said: str) -> None:
     with pytest.raises(RetentionError, match=said):
         retention(raw)
-    with pytest.raises(DeclarationError, match="clusters.toml: retention: "):
+    with pytest.raises(DeclarationError, match=r"clusters\.toml: retention: "):
         declaration({"retention": raw}, "clusters.toml")
 
 
