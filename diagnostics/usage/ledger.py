@@ -16,7 +16,7 @@ from diagnostics.models import (
     UsageHour,
     Workload,
 )
-from diagnostics.usage.books import Books, Ended, Key, Total
+from diagnostics.usage.books import Books, Ended, Key
 from diagnostics.usage.moments import from_ms, to_ms
 from diagnostics.usage.weights import HOUR_MS, NOBODY_KEY, Shape
 
@@ -105,41 +105,3 @@ def interval_rows(
 def shape_of_gap(row: StateInterval) -> Shape:
     """What a gap weighs."""
     return msgspec.convert(row.gap_shape, Shape)
-
-
-def write_totals(
-    cluster: Cluster, totals: Iterable[Total], nobody: int, *, is_backfilled: bool = False
-) -> None:
-    """Write sums over whatever stood there; those that have come to nothing are removed."""
-    kept: list[UsageHour] = []
-    emptied: list[UsageHour] = []
-    for hour, key, gpu_ms, waste_ms in totals:
-        row = UsageHour(
-            cluster=cluster,
-            hour=from_ms(hour),
-            workload_id=key.workload or nobody,
-            model_id=key.model,
-            state=STATE_NUMBERS[key.state],
-            is_gap=key.is_gap,
-            is_backfilled=is_backfilled,
-            gpu_ms=gpu_ms,
-            waste_ms=waste_ms,
-        )
-        (kept if gpu_ms or waste_ms else emptied).append(row)
-    UsageHour.objects.bulk_create(
-        kept,
-        batch_size=BATCH,
-        update_conflicts=True,
-        unique_fields=["cluster", "hour", "workload", "model", "state", "is_gap", "is_backfilled"],
-        update_fields=["gpu_ms", "waste_ms"],
-    )
-    for row in emptied:
-        UsageHour.objects.filter(
-            cluster=cluster,
-            hour=row.hour,
-            workload=row.workload_id,
-            model=row.model_id,
-            state=row.state,
-            is_gap=row.is_gap,
-            is_backfilled=row.is_backfilled,
-        ).delete()

@@ -13,6 +13,7 @@ from diagnostics.stretches import Mark
 from diagnostics.usage import ledger as ledgers
 from diagnostics.usage.books import Seen
 from diagnostics.usage.moments import span_ms, to_ms
+from diagnostics.usage.totals import write_totals
 from diagnostics.usage.weights import NOBODY_KEY, Shape
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def record(
     if books.at != at:
         return
     StateInterval.objects.bulk_create(ledgers.interval_rows(cluster, moved.ended), batch_size=ledgers.BATCH)
-    ledgers.write_totals(cluster, moved.totals, known.nobody)
+    write_totals(cluster, moved.totals, known.nobody)
     ledgers.close(ledger, books)
 
 

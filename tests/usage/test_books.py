@@ -44,7 +44,7 @@ def test_states_sum_to_the_time_that_each_device_existed(history: list[Poll]) ->
             again = moved(books, at, one)
             assert (again.ended, again.totals) == ([], [])
     assert books.entries == {}
-    for device in {1, 2, 3, 4}:
+    for device in (1, 2, 3, 4):
         stays = sorted((end.interval.start, end.interval.end) for end in kept.stays if end.device == device)
         spans = existence.spans[device]
         assert sum(end - start for start, end in stays) == sum(end - start for start, end in spans)
