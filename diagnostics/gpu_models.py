@@ -34,3 +34,20 @@ def power_limit_w(model: str | None) -> float | None:
     name = model.upper()
     spaced = name.replace("-", " ")
     return next((watts for part, watts in POWER_LIMIT_W if part in name or part in spaced), None)
+
+MIG_SLICES: tuple[tuple[str, int], ...] = (
+    ("A30", 4),
+    ("RTX PRO 6000", 4),
+    ("RTX PRO 5000", 2),
+    ("RTX PRO 4500", 2),
+)
+"""(part of the model's name, compute slices of a whole board); every other board that can be cut has 7."""
+
+
+def mig_slices(model: str | None) -> int:
+    """Compute slices into which MIG can cut a board.
+
+    Source: NVIDIA MIG user guide, "Supported GPUs" and "Supported MIG Profiles": the largest number of instances.
+    """
+    name = (model or "").upper().replace("-", " ")
+    return next((slices for part, slices in MIG_SLICES if part in name), 7)

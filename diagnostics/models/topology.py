@@ -24,9 +24,15 @@ class Node(models.Model):
     boot_id = models.CharField(max_length=60, blank=True)
     mig_config = models.CharField(max_length=120, blank=True)
     gpus = models.PositiveIntegerField(default=0)
-    """Fitted at the last look."""
+    """Boards fitted at the last look; 0 while only a PCI label says that there are some."""
     most_gpus = models.PositiveIntegerField(default=0)
     """The most that it ever had."""
+    mig_layout = models.CharField(max_length=300, blank=True)
+    """Instances over all its boards, as in `7x1g.10gb, 1x3g.40gb`; empty without MIG. The last that was known."""
+    replicas = models.PositiveSmallIntegerField(null=True, blank=True)
+    """Shares that a GPU is handed out in; None until its labels say."""
+    operator_pods = models.JSONField(default=dict)
+    """Component -> [uid, name, restarts] of its pod on this node, as last seen."""
     is_cordoned = models.BooleanField(default=False)
     first_seen = models.DateTimeField()
     last_seen = models.DateTimeField()
@@ -40,7 +46,10 @@ class Node(models.Model):
 
 
 class Device(models.Model):
-    """A slot: a board's place in a node, a MIG instance on it, or an unnamed place that only the counts know."""
+    """A slot: a board's place in a node, a MIG instance on it, or an unnamed place that only the counts know.
+
+    `<board>/mig-rest` stands for the slices of a board that no instance uses: nobody can hold it.
+    """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="devices")
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
@@ -55,6 +64,8 @@ class Device(models.Model):
     parts = models.PositiveSmallIntegerField(default=1)
     whole = models.PositiveSmallIntegerField(default=1)
     """It is `parts` of `whole` compute slices of its board, from slice `offset` on (`stretches.share`)."""
+    lost_at = models.DateTimeField(null=True, blank=True)
+    """Since then it is unhealthy, not allocatable or not there; None while it can be given to pods."""
     last_active = models.DateTimeField(null=True, blank=True)
     first_seen = models.DateTimeField()
     last_seen = models.DateTimeField()
@@ -62,6 +73,9 @@ class Device(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["cluster", "slot"], name="device_once_per_cluster")]
+        indexes = [
+            models.Index(fields=["cluster"], condition=Q(removed_at__isnull=True), name="device_live"),
+        ]
 
     def __str__(self) -> str:
         return self.slot
@@ -77,7 +91,7 @@ class Allocation(models.Model):
     """Name; its namespace is the workload's."""
     pod_uid = models.CharField(max_length=60, blank=True)
     slots = models.JSONField(default=list)
-    """Slots that it holds, without the node's name."""
+    """Slots that it holds, without the node's name; `<resource>#?` where only their number is known."""
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, blank=True)
     """First poll that no longer saw it; None while it holds."""

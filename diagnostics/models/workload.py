@@ -14,7 +14,7 @@ class Workload(models.Model):
     name = models.CharField(max_length=253, blank=True)
     labels = models.JSONField(default=dict)
     annotations = models.JSONField(default=dict)
-    """The latest of the workload, or of its pods where it could not be read: teams are mapped by them."""
+    """The latest of the workload, its pods' where it says nothing: teams are mapped by them. Small ones alone."""
     first_seen = models.DateTimeField()
     last_seen = models.DateTimeField()
 
@@ -24,6 +24,7 @@ class Workload(models.Model):
                 fields=["cluster", "kind", "namespace", "name"], name="workload_once_per_cluster"
             )
         ]
+        indexes = [models.Index(fields=["cluster", "last_seen"])]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.kind else "nobody"
