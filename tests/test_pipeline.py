@@ -13,7 +13,7 @@ from diagnostics.collect import Take
 from diagnostics.collect.windows import extended
 from diagnostics.findings import Diagnosis
 from diagnostics.limits import Limits
-from diagnostics.models import Cluster, Incident, IncidentEvent, Observation, StoredSnapshot
+from diagnostics.models import ArchiveState, Cluster, Incident, IncidentEvent, Observation, StoredSnapshot
 from diagnostics.rules import diagnose
 from diagnostics.snapshot import Metrics, Past, Snapshot, Source, SourceState, SourceStatus
 from tests.builders import NOW, gpu, node, pod, snapshot
@@ -184,12 +184,12 @@ def test_a_poll_gets_what_earlier_ones_measured(answers: list[Answer], asked: li
     assert asked[2]["past"].last_active == {gpu().slot: NOW + timedelta(minutes=1)}
 
 
-def test_a_damaged_snapshot_costs_the_history_and_not_the_poll(
+def test_a_damaged_history_costs_itself_and_not_the_poll(
     answers: list[Answer], asked: list[dict[str, Any]]
 ) -> None:
     answers += [read(), read(minutes=1)]
     pipeline.observe("prod")
-    StoredSnapshot.objects.update(data=b"damaged")
+    ArchiveState.objects.update(past=b"damaged")
     assert pipeline.observe("prod") is not None
     assert asked[1]["past"] == Past()
 

@@ -111,15 +111,17 @@ def _column(field: str, values: tuple[Any, ...]) -> Column:
     if step:
         try:
             per = 1 / step
-            return Column(step, _planes([UNKNOWN if v is None else round(v * per) for v in values]))
+            return Column(step, planes([UNKNOWN if v is None else round(v * per) for v in values]))
         except (TypeError, ValueError, OverflowError):
             # No finite number, or too large a one: it is kept as it came.
             pass
     return Column(0.0, plain=tuple(values))
 
 
-def _planes(numbers: list[int]) -> bytes:
-    """First bytes first, then all second ones: those that hardly differ stand together, and shrink to nothing."""
+def planes(numbers: Sequence[int]) -> bytes:
+    """Whole numbers of 32 bits as bytes: first bytes first, then all second ones, so that those that hardly differ
+    stand together and shrink to nothing.
+    """
     packed = array("i", numbers)
     if sys.byteorder == "big":
         packed.byteswap()
@@ -127,21 +129,26 @@ def _planes(numbers: list[int]) -> bytes:
     return b"".join(raw[plane::_WIDTH] for plane in range(_WIDTH))
 
 
-def _unpacked(column: Column) -> tuple[Any, ...]:
-    if not column.step:
-        return column.plain
-    count, rest = divmod(len(column.packed), _WIDTH)
+def from_planes(packed: bytes) -> "array[int]":
+    """What `planes` was given. Raises ValueError for bytes that are cut off."""
+    count, rest = divmod(len(packed), _WIDTH)
     if rest:
         raise ValueError("a column is cut off")
-    raw = bytearray(len(column.packed))
+    raw = bytearray(len(packed))
     for plane in range(_WIDTH):
-        raw[plane::_WIDTH] = column.packed[plane * count : (plane + 1) * count]
+        raw[plane::_WIDTH] = packed[plane * count : (plane + 1) * count]
     numbers = array("i", bytes(raw))
     if sys.byteorder == "big":
         numbers.byteswap()
+    return numbers
+
+
+def _unpacked(column: Column) -> tuple[Any, ...]:
+    if not column.step:
+        return column.plain
     # Divided, not multiplied: 970 / 1000 is 0.97, 970 * 0.001 is not.
     per = 1 / column.step
-    return tuple(None if number == UNKNOWN else number / per for number in numbers)
+    return tuple(None if number == UNKNOWN else number / per for number in from_planes(column.packed))
 
 
 def _rows(table: Table, size: int) -> Iterable[tuple[int, dict[str, Any]]]:

@@ -1,7 +1,7 @@
 """What is stored. Every row but users belongs to a cluster; times are UTC."""
 
 from diagnostics.models.cluster import Cluster
-from diagnostics.models.history import ArchivedSnapshot, EventHour, Excerpt, MetricDay, Tier
+from diagnostics.models.history import ArchivedSnapshot, ArchiveState, EventHour, Excerpt, MetricDay, Tier
 from diagnostics.models.incident import Incident
 from diagnostics.models.incident_event import IncidentEvent
 from diagnostics.models.observation import Observation
@@ -26,6 +26,7 @@ __all__ = [
     "STATES",
     "STATE_NUMBERS",
     "Allocation",
+    "ArchiveState",
     "ArchivedSnapshot",
     "Backfill",
     "BackfillStatus",

@@ -70,3 +70,13 @@ class MetricDay(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "day"], name="metric_day_once")]
+
+
+class ArchiveState(models.Model):
+    """What the archive of a cluster hands from one poll, and from one hour, to the next."""
+
+    cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="archive_state")
+    past = models.BinaryField(default=bytes)
+    """The history that the next poll is told (`archive.past`), so that no snapshot need be read for it."""
+    rolled_up_to = models.DateTimeField(null=True)
+    """The hours before it are in MetricDay."""

@@ -1,0 +1,91 @@
+"""What is kept of the snapshots: the latest, the cluster at time T, its events, and the history for the next poll."""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from diagnostics.archive import event_hours, excerpts, past, tiers
+from diagnostics.archive.event_hours import events
+from diagnostics.archive.tiers import Moment, at, moments
+from diagnostics.collect import windows
+from diagnostics.collect.windows import RecentSamples
+from diagnostics.models import Cluster, RecentSamplesRow, StoredSnapshot
+from diagnostics.snapshot import Past, Snapshot, Source, stored
+
+__all__ = ["Moment", "Packed", "at", "earlier", "events", "latest", "moments", "packed", "publish"]
+
+
+class Packed(NamedTuple):
+    """What a poll leaves, ready to be written: packing takes longer than writing, and no lock is held meanwhile."""
+
+    cluster_pk: int
+    """Which cluster was asked: its earlier samples are among these, and its archive is what patches need."""
+    picture: Snapshot
+    snapshot: bytes | None
+    """None when there is nothing in it: the last picture stays, with its age, instead of an empty one. So for the
+    next two."""
+    entry: tiers.Entry | None
+    past: bytes | None
+    event_hours: tuple[event_hours.Hour, ...]
+    samples: bytes | None
+    """None where Prometheus keeps them."""
+
+
+def packed(cluster: Cluster, snapshot: Snapshot, recent: RecentSamples | None) -> Packed:
+    """The snapshot, as the latest and for the archive, and what the next poll is to know."""
+    has_content = any(snapshot.source(source).state.is_usable for source in (Source.NODES, Source.PODS))
+    return Packed(
+        cluster.pk,
+        snapshot,
+        stored.dumps(snapshot) if has_content else None,
+        tiers.entry(cluster, snapshot) if has_content else None,
+        past.pack(snapshot) if has_content else None,
+        tuple(event_hours.changed_hours(cluster, snapshot.events, snapshot.taken_at)),
+        windows.encode(recent) if recent is not None else None,
+    )
+
+
+def publish(cluster: Cluster, kept: Packed) -> None:
+    """Make this the cluster's latest snapshot, unless nothing is in it, and add it to the archive; after the incidents
+    are recorded, in the same transaction.
+
+    If it is another cluster that answered, its samples begin with the next poll.
+    """
+    if kept.cluster_pk != cluster.pk:
+        kept = packed(cluster, kept.picture, None)
+    taken_at, version = kept.picture.taken_at, kept.picture.server_version[:60]
+    if version and version != cluster.server_version:
+        cluster.server_version = version
+        cluster.save(update_fields=["server_version"])
+    if kept.samples is not None:
+        RecentSamplesRow.objects.update_or_create(
+            cluster=cluster, defaults={"taken_at": taken_at, "data": kept.samples}
+        )
+    if kept.snapshot is not None:
+        StoredSnapshot.objects.update_or_create(
+            cluster=cluster, defaults={"taken_at": taken_at, "format": stored.VERSION, "data": kept.snapshot}
+        )
+    if kept.entry is not None:
+        tiers.keep(cluster, taken_at, kept.entry)
+    if kept.past is not None:
+        past.keep(cluster, kept.past)
+    event_hours.keep(cluster, kept.event_hours)
+    excerpts.keep(cluster, kept.picture)
+
+
+def latest(cluster: Cluster) -> Snapshot | None:
+    """The latest snapshot with something in it; None before the first. Raises UnreadableSnapshot."""
+    row = StoredSnapshot.objects.filter(cluster=cluster).first()
+    return None if row is None else stored.loads(bytes(row.data))
+
+
+def earlier(cluster: Cluster, xid_recent: timedelta) -> tuple[Past, RecentSamples]:
+    """What the next poll may know of those before it: their history, and what they measured.
+
+    Both are empty at first; the samples stay so where Prometheus keeps them. What cannot be read costs the history,
+    not the poll.
+    """
+    row = RecentSamplesRow.objects.filter(cluster=cluster).first()
+    return (
+        past.known(cluster, xid_recent),
+        RecentSamples() if row is None else windows.decode(bytes(row.data)),
+    )
