@@ -5,7 +5,7 @@ SHELL := /bin/bash
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help install up test bench lint format lock \
+.PHONY: help install up test bench soak lint format lock \
 	check-format check-code check-templates check-imports check-migrations check-types check-requirements
 
 help: ## show this list
@@ -20,8 +20,11 @@ up: ## run the dashboard on a simulated cluster, or on yours: ARGS="--kubeconfig
 test: install ## run the tests; those that need a service say so and are skipped without it
 	@$(BIN)/pytest $(ARGS)
 
-bench: install ## measure collecting and diagnosing a large simulated cluster
+bench: install ## measure collecting and recording a large simulated cluster, and what its history takes
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+soak: install ## watch a simulated month, and kill what watches it; takes hours, ARGS=month takes one part
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 lint: check-format check-code check-templates check-imports check-migrations check-types ## check everything but behaviour
 
