@@ -5,11 +5,13 @@ from logging.config import dictConfig
 from typing import Any
 
 from celery import Celery, signals
+from celery.schedules import crontab
 from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuhealth.settings")
 
 app = Celery("gpuhealth")
+BACKFILL_EVERY_S = 300.0
 
 
 def _settings() -> dict[str, Any]:
@@ -35,6 +37,17 @@ def _settings() -> dict[str, Any]:
                 "schedule": interval,
                 # What was not begun when the next one is due is dropped, so that no backlog piles up.
                 "options": {"expires": interval},
+            },
+            "roll up and delete": {
+                "task": "diagnostics.tasks.retain_all",
+                # By the clock, so that a beat that is often restarted comes to it too.
+                "schedule": crontab(minute="11"),
+                "options": {"expires": 3600.0},
+            },
+            "fill what was not observed": {
+                "task": "diagnostics.tasks.backfill_all",
+                "schedule": BACKFILL_EVERY_S,
+                "options": {"expires": BACKFILL_EVERY_S},
             },
         },
     }

@@ -61,6 +61,8 @@ except RetentionError as error:
 POLL_INTERVAL = environment.duration(
     "GPUHEALTH_POLL_INTERVAL", default=timedelta(seconds=60), least=timedelta(seconds=10)
 )
+BACKFILL = environment.duration("GPUHEALTH_BACKFILL", default=timedelta(days=30), least=timedelta())
+"""How far back time that nobody observed is rebuilt from Prometheus."""
 
 # The application.
 

@@ -42,6 +42,7 @@ def test_a_cluster_that_is_no_longer_declared_is_left_alone(
     polled: list[str] = []
     settings.CLUSTERS = {"one": DeclaredCluster()}
     monkeypatch.setattr(pipeline, "observe", polled.append)
+    monkeypatch.setattr(tasks, "fill_later", lambda slug: None)
     for slug in ("one", "gone"):
         tasks.observe(slug)
 
@@ -49,9 +50,10 @@ def test_a_cluster_that_is_no_longer_declared_is_left_alone(
 
 
 def test_beat_asks_for_polls_at_the_interval_of_the_settings() -> None:
-    (entry,) = current_app.conf.beat_schedule.values()
+    entries = {entry["task"]: entry for entry in current_app.conf.beat_schedule.values()}
 
-    assert entry["task"] == tasks.observe_all.name
+    assert entries.keys() == {tasks.observe_all.name, tasks.backfill_all.name, tasks.retain_all.name}
+    entry = entries[tasks.observe_all.name]
     assert entry["schedule"] == entry["options"]["expires"] == 60.0
 
 

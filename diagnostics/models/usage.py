@@ -108,6 +108,8 @@ class Backfill(models.Model):
     """Filled from here to `end`: the newest chunk first, so that the last days are there soon."""
     status = models.CharField(max_length=12, choices=BackfillStatus, default=BackfillStatus.WAITING)
     detail = models.TextField(blank=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    """That failed since the last progress."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

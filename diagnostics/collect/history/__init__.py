@@ -8,7 +8,7 @@ import msgspec
 from diagnostics.collect.bounded_http import Unreadable
 from diagnostics.collect.dcgm import Skips
 from diagnostics.collect.history.courses import Courses, DeviceCourse, Grid
-from diagnostics.collect.history.objects import NO_OBJECTS, Objects, objects_from, pod_label_of
+from diagnostics.collect.history.objects import NO_OBJECTS, Objects, fresh, objects_from, pod_label_of
 from diagnostics.collect.history.owners import Known
 from diagnostics.collect.history.questions import FIELDS, PRESENCE, HistoryQuestions
 from diagnostics.collect.history.replay import Cluster, snapshots
@@ -17,7 +17,16 @@ from diagnostics.collect.target import PrometheusTarget
 from diagnostics.limits import Limits
 from diagnostics.snapshot import Skipped, Snapshot
 
-__all__ = ["Cluster", "History", "Known", "Unreadable", "devices_at", "read_history", "shown_name"]
+__all__ = [
+    "Cluster",
+    "History",
+    "Known",
+    "Unreadable",
+    "coarse_step",
+    "devices_at",
+    "read_history",
+    "shown_name",
+]
 
 MOST_POINTS = 11_000
 """Of one series in one answer: Prometheus refuses more (`web/api/v1`, "exceeded maximum resolution")."""
@@ -91,8 +100,9 @@ def _objects(connection: Connection, questions: HistoryQuestions, grid: Grid, sk
         label = pod_label_of(requests)
         if not requests:
             return NO_OBJECTS
+        times = connection.over(questions.request_times(), start, step_s)
         return objects_from(
-            requests,
+            fresh(requests, times, grid),
             {name: connection.instant(query) for name, query in questions.fixed(label).items()},
             {name: connection.over(query, start, step_s) for name, query in questions.pods(label).items()},
             {name: connection.over(query, start, step_s) for name, query in questions.nodes().items()},
@@ -103,6 +113,11 @@ def _objects(connection: Connection, questions: HistoryQuestions, grid: Grid, sk
         return NO_OBJECTS
 
 
+def coarse_step(start: datetime, end: datetime) -> timedelta:
+    """Between two of the moments that `devices_at` looks at: about 500 over the span."""
+    return timedelta(seconds=max(60, -(-int((end - start).total_seconds()) // 500)))
+
+
 def devices_at(
     target: PrometheusTarget, start: datetime, end: datetime, timeout_s: float
 ) -> list[tuple[datetime, int]]:
@@ -110,7 +125,7 @@ def devices_at(
 
     Raises Unreadable.
     """
-    step_s = max(60, -(-int((end - start).total_seconds()) // 500))
+    step_s = round(coarse_step(start, end).total_seconds())
     questions = HistoryQuestions(target.extra_matchers, end - start)
     with Connection(target, end, timeout_s, timeout_s, Skips()) as connection:
         counts: dict[float, int] = {}

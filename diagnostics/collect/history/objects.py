@@ -1,8 +1,10 @@
 """Nodes and GPU pods of the past, from kube-state-metrics: for every step of a span what existed, and how. Pure."""
 
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -56,6 +58,36 @@ def pod_label_of(requests: Iterable[Series]) -> str:
     return "exported_pod" if any("exported_pod" in series.metric for series in requests) else "pod"
 
 
+def fresh(requests: list[Series], times: Iterable[Series], grid: Grid) -> list[Series]:
+    """`requests` without the points that merely linger: a series whose end nobody marked stands for minutes more.
+
+    How often it is scraped shows in `times`; a point older than one and a half of that is no sign of life.
+    """
+    scraped = {_identity(series): _points(series, grid) for series in times}
+    ages = [
+        later - earlier
+        for points in scraped.values()
+        for earlier, later in pairwise(dict.fromkeys(points.values()))
+    ]
+    if not ages:
+        return requests
+    oldest = FRESH_SCRAPES * statistics.median(ages)
+    found = []
+    for series in requests:
+        at = scraped.get(_identity(series), {})
+        kept = tuple(
+            (seconds, text)
+            for seconds, text in series.values
+            if (place := grid.place(seconds)) is not None and seconds - at.get(place, seconds) <= oldest
+        )
+        found.append(msgspec.structs.replace(series, values=kept))
+    return found
+
+
+def _identity(series: Series) -> frozenset[tuple[str, str]]:
+    return frozenset((name, value) for name, value in series.metric.items() if name != "__name__")
+
+
 def objects_from(
     requests: list[Series], fixed: Answers, lives: Answers, nodes: Answers, grid: Grid
 ) -> Objects:
@@ -78,6 +110,7 @@ def objects_from(
 
 
 PodName = tuple[str, str]
+FRESH_SCRAPES = 1.5
 MOST_RESTARTS = 10
 """More of them change nothing."""
 

@@ -13,6 +13,7 @@ from diagnostics.snapshot import OwnerKey, Workload
 
 _SAFE = "[bcdfghjklmnpqrstvwxz2456789]"
 _OF_DEPLOYMENT = re.compile(rf"(.+)-({_SAFE}{{8,10}})-{_SAFE}{{5}}")
+_REPLICA_SET = re.compile(rf"(.+)-({_SAFE}{{8,10}})")
 _REST = re.compile(rf"(-\d{{1,10}})?(-{_SAFE}{{5,10}})?(-{_SAFE}{{5}})?")
 """What controllers add to their own name: an index or a minute, a hash, five letters."""
 NamedKey = tuple[str, str, str]
@@ -62,6 +63,12 @@ def by_name(namespace: str, name: str, known: Known) -> OwnerKey | None:
         return max(fitting, key=lambda root: len(root.name))
     deployment = _OF_DEPLOYMENT.fullmatch(name)
     return OwnerKey("Deployment", namespace, deployment[1], "apps/v1") if deployment else None
+
+
+def above(owner: OwnerKey) -> OwnerKey:
+    """The Deployment behind a ReplicaSet of which nothing is known but the name; any other owner itself."""
+    deployment = _REPLICA_SET.fullmatch(owner.name) if owner.kind == "ReplicaSet" else None
+    return OwnerKey("Deployment", owner.namespace, deployment[1], "apps/v1") if deployment else owner
 
 
 def _fits(root: OwnerKey, name: str) -> bool:

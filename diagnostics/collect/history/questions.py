@@ -56,6 +56,10 @@ class HistoryQuestions:
         """For a range query: GPUs that each container asks for, as long as its pod exists."""
         return self._gpu_pods()
 
+    def request_times(self) -> str:
+        """For a range query: when the samples of `requests` were scraped."""
+        return f"timestamp({self._gpu_pods()})"
+
     def pods(self, pod_label: str) -> dict[str, str]:
         """For range queries: what changes in the life of GPU pods. `pod_label`: see `exported_pod` above."""
         theirs = f"and {_SAME[pod_label]} {self._gpu_pods()}"

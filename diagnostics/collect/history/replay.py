@@ -17,7 +17,7 @@ from diagnostics.collect.dcgm import Skips
 from diagnostics.collect.dcgm_labels import DeviceKey, is_exporter
 from diagnostics.collect.history.courses import DeviceCourse, Grid
 from diagnostics.collect.history.objects import Objects, Run
-from diagnostics.collect.history.owners import Known, by_name
+from diagnostics.collect.history.owners import Known, above, by_name
 from diagnostics.collect.readings import DeviceReading
 from diagnostics.gangs import gangs_of
 from diagnostics.limits import Limits
@@ -34,6 +34,7 @@ from diagnostics.snapshot import (
     SourceState,
     SourceStatus,
     State,
+    Workload,
 )
 from diagnostics.states import with_states
 
@@ -53,6 +54,8 @@ class Cluster(msgspec.Struct, frozen=True):
     node_by_uuid: dict[str, str] = {}
     """UUID of a board -> the node in which it was last seen."""
     owners: Known = Known()
+    workloads: tuple[Workload, ...] = ()
+    """Owners whose own owners are known."""
     gangs: tuple[Gang, ...] = ()
     """Collective jobs that polls have seen: their members then count for nothing, their size does."""
 
@@ -143,7 +146,8 @@ def _run(
     told = {run.item.key: run.item for run in objects.pods if run.start <= start < run.end}
     nodes = _nodes(start, readings.values(), objects, cluster)
     pods = _pods(told, readings, {run.item.key for run in objects.pods}, skips)
-    pods = with_roots(_owned(pods, cluster.owners), objects.workloads)
+    workloads = (*cluster.workloads, *objects.workloads)
+    pods = with_roots(_owned(pods, cluster.owners, workloads), workloads)
     slots = {devices.slot_of(homes[course.key], course.reading(start)) for course in courses}
     gpus = devices.joined(nodes, pods, readings.values(), Past(), slots | cluster.slots)
     # A place that only the counts know, and no poll ever saw, would be counted besides the board that sits there.
@@ -225,14 +229,17 @@ def _made(key: str, node: str, gpus: dict[str, float]) -> Pod:
     return Pod(namespace=namespace, name=name, node=node, phase="Running", containers=(container,))
 
 
-def _owned(pods: tuple[Pod, ...], known: Known) -> tuple[Pod, ...]:
-    """Each pod with an owner, where one is told or its name gives it away."""
-    return tuple(
-        pod
-        if pod.owners or (owner := by_name(pod.namespace, pod.name, known)) is None or owner.kind == "Pod"
-        else msgspec.structs.replace(pod, owners=(owner,))
-        for pod in pods
-    )
+def _owned(pods: tuple[Pod, ...], known: Known, workloads: tuple[Workload, ...]) -> tuple[Pod, ...]:
+    """Each pod with an owner, where one is told or a name gives it away."""
+    chained = {(w.kind, w.namespace, w.name) for w in workloads}
+    found = []
+    for pod in pods:
+        owner = pod.owners[0] if pod.owners else by_name(pod.namespace, pod.name, known)
+        if owner is not None and _key(owner) not in chained:
+            owner = above(owner)
+        is_told = owner is not None and owner.kind != "Pod"
+        found.append(msgspec.structs.replace(pod, owners=(owner,)) if is_told else pod)
+    return tuple(found)
 
 
 def _gangs(pods: tuple[Pod, ...], known: tuple[Gang, ...]) -> tuple[Gang, ...]:

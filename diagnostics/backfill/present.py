@@ -1,0 +1,56 @@
+"""What is known of the cluster now, for reading its past: names of nodes, boards and owners, and collective jobs."""
+
+from collections import defaultdict
+from datetime import datetime
+
+from diagnostics import archive
+from diagnostics.collect.history import Cluster as KnownCluster
+from diagnostics.collect.history import Known
+from diagnostics.models import Allocation, Cluster, Device, Node, Workload
+from diagnostics.snapshot import Node as SnapshotNode
+from diagnostics.snapshot import OwnerKey, Snapshot
+from diagnostics.snapshot.stored import UnreadableSnapshot
+from diagnostics.topology.slots import REST
+
+
+def known_cluster(cluster: Cluster, since: datetime) -> KnownCluster:
+    """From the latest snapshot, and from what polls have recorded; pods that ended before `since` are left out."""
+    latest = _latest(cluster)
+    nodes = {name: SnapshotNode(name=name) for name in _names(cluster)}
+    nodes |= {node.name: node for node in latest.nodes}
+    devices = Device.objects.filter(cluster=cluster).exclude(slot__endswith=REST)
+    rows = list(devices.values_list("slot", "uuid", "node__name", "removed_at"))
+    return KnownCluster(
+        nodes=nodes,
+        slots=frozenset(slot for slot, _, _, removed_at in rows if removed_at is None),
+        node_by_uuid={uuid: node for _, uuid, node, _ in rows if uuid},
+        owners=_owners(cluster, latest, since),
+        workloads=latest.workloads,
+        gangs=latest.gangs,
+    )
+
+
+def _latest(cluster: Cluster) -> Snapshot:
+    try:
+        found = archive.latest(cluster)
+    except UnreadableSnapshot:
+        found = None
+    return found or Snapshot(taken_at=datetime.min)  # noqa: DTZ901 -- stands for none, and is never compared
+
+
+def _names(cluster: Cluster) -> list[str]:
+    return list(Node.objects.filter(cluster=cluster).values_list("name", flat=True))
+
+
+def _owners(cluster: Cluster, latest: Snapshot, since: datetime) -> Known:
+    pods = {}
+    held = Allocation.objects.filter(cluster=cluster).exclude(ended_at__lt=since)
+    fields = ("pod", "workload__kind", "workload__namespace", "workload__name")
+    for pod, kind, namespace, name in held.values_list(*fields).iterator():
+        pods[f"{namespace}/{pod}"] = OwnerKey(kind, namespace, name)
+    pods |= {pod.key: pod.root for pod in latest.pods if pod.root is not None and pod.gpus}
+    roots: dict[str, list[OwnerKey]] = defaultdict(list)
+    rows = Workload.objects.filter(cluster=cluster).exclude(kind="")
+    for kind, namespace, name in rows.values_list("kind", "namespace", "name").iterator():
+        roots[namespace].append(OwnerKey(kind, namespace, name))
+    return Known(pods=pods, roots={namespace: tuple(found) for namespace, found in roots.items()})
