@@ -183,6 +183,27 @@ def signin_link(arguments: "Sequence[str]") -> None:
     _django("signin_link", *arguments)
 
 
+@main.command("backfill")
+@click.option("--cluster", default="", help="Slug of one cluster; default: all of them.")
+@click.option("--from", "start", default="", metavar="TIME", help="Begin of a span, as 2026-06-01T12:00Z.")
+@click.option("--to", "end", default="", metavar="TIME", help="Its end; default: as late as can be judged.")
+def backfill(cluster: str, start: str, end: str) -> None:
+    """Fill time that nobody observed from Prometheus; without a span: what waits to be filled."""
+    options = {"--cluster": cluster, "--from": start, "--to": end}
+    _django("backfill", *(f"{name}={value}" for name, value in options.items() if value))
+
+
+@main.command(
+    "ledger",
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    add_help_option=False,
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def ledger(arguments: "Sequence[str]") -> None:
+    """Say where the GPU-hours and the money went: --from, --to, --by team|namespace|workload|model|state."""
+    _django("ledger", *arguments)
+
+
 def _django(*arguments: str) -> None:
     """Run a management command; Django is loaded only now."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuhealth.settings")

@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
 
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Min, Q, QuerySet, Sum
 
 from diagnostics.models import (
     STATES,
@@ -71,6 +71,8 @@ class Ledger(NamedTuple):
     start: datetime
     """Full hours, UTC: the span that was asked for, widened to them."""
     end: datetime
+    begins: datetime | None
+    """The first hour of the whole ledger: nothing is known of what was before; None while there is none."""
     complete_through: datetime | None
     """Everything before is final; None before the first poll."""
     groups: tuple[Group, ...]
@@ -155,7 +157,8 @@ def sums(cluster: Cluster, start: datetime, end: datetime, by: Grouping) -> Ledg
             groups[name_of(line)].add(gpu_ms, waste_ms, price_of(line.model, since, lines))
     found = [one.group(name) for name, one in groups.items()]
     found.sort(key=lambda group: (-group.gpu_ms, group.name or ()))
-    return Ledger(start, end, complete_through(cluster), tuple(found), unobserved, backfilled)
+    begins = UsageHour.objects.filter(cluster=cluster).aggregate(first=Min("hour"))["first"]
+    return Ledger(start, end, begins, complete_through(cluster), tuple(found), unobserved, backfilled)
 
 
 def price_lines(cluster: Cluster) -> list[PriceLine]:

@@ -131,11 +131,14 @@ class Scene:
         )
 
     def weighed_ms(self) -> int:
-        """GPU-milliseconds of all stays."""
-        rows = StateInterval.objects.filter(cluster=self.cluster).select_related("device")
+        """GPU-milliseconds of all stays, the present ones included."""
+        rows = StateInterval.objects.filter(cluster=self.cluster)
+        spans = [(row.device_id, row.start_ms, row.end_ms) for row in rows]
+        spans += [(pk, stay.start, stay.end) for pk, stay in usage.open_stays(self.cluster).items()]
+        devices = Device.objects.in_bulk([pk for pk, _, _ in spans])
         return sum(
-            share(row.start_ms, row.end_ms, row.device.offset, row.device.parts, row.device.whole)
-            for row in rows
+            share(start, end, devices[pk].offset, devices[pk].parts, devices[pk].whole)
+            for pk, start, end in spans
         )
 
     def sums(self) -> dict[tuple[Any, ...], tuple[int, int]]:
