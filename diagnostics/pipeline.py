@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from diagnostics import archive, identity, observations
+from diagnostics import archive, identity, observations, topology, usage
 from diagnostics.collect import Clock, take_snapshot
 from diagnostics.collect.declared import declared_target
 from diagnostics.incidents import record
@@ -52,5 +52,9 @@ def _observe(slug: str, token: str, clock: Clock, stages: observations.Stages) -
             recorded = record(cluster, snapshot, diagnosis)
         if recorded.is_late:
             return None
-        archive.publish(cluster, kept)
+        with stages.timed("ledger"):
+            known = topology.record(cluster, snapshot)
+            usage.record(cluster, snapshot, known, settings.POLL_INTERVAL, settings.LIMITS.site)
+        with stages.timed("archive"):
+            archive.publish(cluster, kept)
         return observations.publish(cluster, snapshot, diagnosis, stages, take.seconds)
