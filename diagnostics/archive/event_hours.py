@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -12,8 +12,10 @@ import zstandard
 from diagnostics.models import Cluster, EventHour
 from diagnostics.snapshot import Event
 
-MOST_EVENTS = 20_000
-"""Of one hour; beyond that the oldest that are no warnings go first."""
+MOST_EVENTS = 50_000
+"""Of one hour; from then on only warnings are added, and at twice as many nothing."""
+SLACK = timedelta(minutes=5)
+"""An event may reach the list so much later than its time: node clocks differ, and kubelets send in bulk."""
 MOST_CHARACTERS = 1_000
 """Of a message."""
 MOST_BYTES = 256 * 2**20
@@ -31,6 +33,15 @@ class Hour(NamedTuple):
     hour: datetime
     events: int
     data: bytes
+
+
+class _Chunk(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What one poll added to an hour; the first of several with the same event is outdone by the last."""
+
+    written_s: int
+    """Time of that poll, in seconds after the hour's beginning."""
+    events: int
+    packed: bytes
 
 
 class _Columns(msgspec.Struct, gc=False):
@@ -51,29 +62,49 @@ class _Columns(msgspec.Struct, gc=False):
 
 _TEXTS = ("kind", "namespace", "name", "type", "reason", "component", "host", "message")
 _decoder = msgspec.msgpack.Decoder(_Columns)
+_chunks_decoder = msgspec.msgpack.Decoder(tuple[_Chunk, ...])
 
 
 def changed_hours(cluster: Cluster, events: Iterable[Event], now: datetime) -> list[Hour]:
     """The hours to which this poll's events add something, as they become. An event counts for the hour in which it
     was last seen; one that goes on is in each of its hours, with the count that it had reached.
 
-    The last hours alone are looked at: what is older was there at earlier polls.
+    What was seen last before the last poll that added something was there for it to add: such events, and what
+    earlier polls wrote, are not looked at.
     """
     stored = EventHour.objects.filter(cluster=cluster, hour__lte=now)
-    newest = stored.order_by("-hour").values_list("hour", flat=True).first()
-    by_hour: dict[datetime, dict[Identity, Event]] = defaultdict(dict)
+    newest = stored.order_by("-hour").first()
+    since = None if newest is None else _last_written(newest, now) - SLACK
+    by_hour: dict[datetime, list[Event]] = defaultdict(list)
     for event in events:
         # A node's clock may run ahead; nothing was seen after now.
         last = min(now, event.last_at or event.first_at or now)
-        hour = last.replace(minute=0, second=0, microsecond=0)
-        if newest is None or hour >= newest - HOUR:
-            kept = msgspec.structs.replace(
-                event, uid="", message=event.message[:MOST_CHARACTERS], last_at=last
+        if since is None or last >= since:
+            hour = last.replace(minute=0, second=0, microsecond=0)
+            by_hour[hour].append(
+                msgspec.structs.replace(event, uid="", message=event.message[:MOST_CHARACTERS], last_at=last)
             )
-            by_hour[hour][_identity(kept)] = kept
     known = {row.hour: row for row in stored.filter(hour__in=by_hour)}
-    found = (_merged(hour, seen, known.get(hour)) for hour, seen in by_hour.items())
+    found = (_with_more(hour, seen, known.get(hour), now, since) for hour, seen in by_hour.items())
     return [hour for hour in found if hour is not None]
+
+
+def compact(cluster: Cluster, now: datetime) -> int:
+    """Pack each hour that is over, of the last day, as one piece; how many there were to pack."""
+    over = EventHour.objects.filter(cluster=cluster, hour__lt=now - HOUR - SLACK, hour__gte=now - 24 * HOUR)
+    done = 0
+    for pk in list(over.values_list("pk", flat=True)):
+        row = EventHour.objects.get(pk=pk)
+        chunks = _chunks(row)
+        if len(chunks) < 2:
+            continue
+        kept = list(_read(row).values())
+        last = max(chunk.written_s for chunk in chunks)
+        data = _encoded([_Chunk(last, len(kept), _packed(row.hour, kept))])
+        # Not where a late event was added in the meantime.
+        unchanged = EventHour.objects.filter(pk=pk, count=row.count)
+        done += unchanged.update(count=len(kept), data=data)
+    return done
 
 
 def keep(cluster: Cluster, hours: Iterable[Hour]) -> None:
@@ -113,7 +144,7 @@ def events(
             and namespace in (None, event.namespace)
             and name in (None, event.name)
         }
-    return sorted(found.values(), key=lambda event: event.last_at or start)
+    return sorted(found.values(), key=lambda e: (e.last_at or start, e.kind, e.namespace, e.name, e.reason))
 
 
 def _identity(event: Event) -> Identity:
@@ -124,21 +155,46 @@ def _identity(event: Event) -> Identity:
     )
 
 
-def _merged(hour: datetime, seen: Mapping[Identity, Event], row: EventHour | None) -> Hour | None:
+def _with_more(
+    hour: datetime, seen: list[Event], row: EventHour | None, now: datetime, since: datetime | None
+) -> Hour | None:
     """None where the row has all of it already."""
-    known = {} if row is None else _read(row)
-    fresh = {
-        identity: event
-        for identity, event in seen.items()
-        if identity not in known or known[identity].count < event.count
-    }
-    if not fresh:
+    chunks = [] if row is None else _chunks(row)
+    count = sum(chunk.events for chunk in chunks)
+    known: dict[Identity, Event] = {}
+    for chunk in chunks:
+        if since is None or chunk.written_s >= _seconds(since, hour):
+            known |= _unpacked(chunk, hour)
+    fresh = {_identity(event): event for event in seen}
+    added = [
+        event
+        for identity, event in fresh.items()
+        if (identity not in known or known[identity].count < event.count)
+        and (count < MOST_EVENTS or (event.type != "Normal" and count < 2 * MOST_EVENTS))
+    ][:MOST_EVENTS]
+    if not added:
         return None
-    merged = list({**known, **fresh}.values())
-    if len(merged) > MOST_EVENTS:
-        merged.sort(key=lambda event: (event.type != "Normal", event.last_at or hour), reverse=True)
-        del merged[MOST_EVENTS:]
-    return Hour(hour, len(merged), _packed(hour, merged))
+    chunks.append(_Chunk(_seconds(now, hour), len(added), _packed(hour, added)))
+    return Hour(hour, count + len(added), _encoded(chunks))
+
+
+def _last_written(row: EventHour, now: datetime) -> datetime:
+    """Time of the last poll that added to it; its beginning where it cannot be read."""
+    last = max((chunk.written_s for chunk in _chunks(row)), default=0)
+    return min(now, row.hour + timedelta(seconds=last))
+
+
+def _encoded(chunks: list[_Chunk]) -> bytes:
+    return msgspec.msgpack.encode(chunks)
+
+
+def _chunks(row: EventHour) -> list[_Chunk]:
+    """Empty for a row that cannot be read, which is begun anew."""
+    try:
+        return list(_chunks_decoder.decode(bytes(row.data)))
+    except msgspec.DecodeError as error:
+        log.warning("events of %s cannot be read: %s", row.hour, error)
+        return []
 
 
 def _packed(hour: datetime, kept: list[Event]) -> bytes:
@@ -146,15 +202,22 @@ def _packed(hour: datetime, kept: list[Event]) -> bytes:
     columns = _Columns(
         **{text: [getattr(event, text) for event in kept] for text in _TEXTS},
         count=[event.count for event in kept],
-        first_s=[_seconds(event.first_at, hour) for event in kept],
-        last_s=[_seconds(event.last_at, hour) for event in kept],
+        first_s=[None if event.first_at is None else _seconds(event.first_at, hour) for event in kept],
+        last_s=[None if event.last_at is None else _seconds(event.last_at, hour) for event in kept],
     )
-    return zstandard.ZstdCompressor(level=6).compress(msgspec.msgpack.encode(columns))
+    return zstandard.ZstdCompressor(level=3).compress(msgspec.msgpack.encode(columns))
 
 
 def _read(row: EventHour) -> dict[Identity, Event]:
-    """Empty for a row that cannot be read."""
-    data = bytes(row.data)
+    """Each event once; what cannot be read is left out."""
+    found: dict[Identity, Event] = {}
+    for chunk in _chunks(row):
+        found |= _unpacked(chunk, row.hour)
+    return found
+
+
+def _unpacked(chunk: _Chunk, hour: datetime) -> dict[Identity, Event]:
+    data = chunk.packed
     try:
         if not 0 <= zstandard.get_frame_parameters(data).content_size <= MOST_BYTES:
             raise ValueError("it would fill the memory")
@@ -165,19 +228,19 @@ def _read(row: EventHour) -> dict[Identity, Event]:
             Event(
                 **dict(zip(_TEXTS, text, strict=True)),
                 count=count,
-                first_at=_moment(first, row.hour),
-                last_at=_moment(last, row.hour),
+                first_at=_moment(first, hour),
+                last_at=_moment(last, hour),
             )
             for text, (count, first, last) in zip(texts, numbers, strict=True)
         ]
     except (zstandard.ZstdError, msgspec.DecodeError, ValueError, OverflowError) as error:
-        log.warning("events of %s cannot be read: %s", row.hour, error)
+        log.warning("some events of %s cannot be read: %s", hour, error)
         return {}
     return {_identity(event): event for event in found}
 
 
-def _seconds(moment: datetime | None, hour: datetime) -> int | None:
-    return None if moment is None else int(moment.timestamp()) - int(hour.timestamp())
+def _seconds(moment: datetime, hour: datetime) -> int:
+    return int(moment.timestamp()) - int(hour.timestamp())
 
 
 def _moment(seconds: int | None, hour: datetime) -> datetime | None:
