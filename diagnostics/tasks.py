@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from diagnostics import pipeline
 from diagnostics.archive.deletion import delete_expired
+from diagnostics.archive.event_hours import compact
 from diagnostics.archive.rollups import roll_up
 from diagnostics.backfill import due, find_gaps, run
 from diagnostics.models import Backfill, Cluster
@@ -73,11 +74,12 @@ def next_row(cluster: Cluster) -> Backfill | None:
 
 @shared_task
 def retain(pk: int) -> None:
-    """Of one cluster: roll up the hours that are over, then delete what has been kept for long enough."""
+    """Of one cluster: roll up and pack the hours that are over, then delete what has been kept for long enough."""
     cluster = Cluster.objects.filter(pk=pk).first()
     if cluster is not None:
         now = timezone.now()
         roll_up(cluster, settings.POLL_INTERVAL, now)
+        compact(cluster, now)
         delete_expired(cluster, settings.RETENTION, now)
 
 
