@@ -35,7 +35,7 @@ def record(cluster: Cluster, snapshot: Snapshot) -> Known:
         return as_stored(cluster, snapshot)
     changes = Changes(cluster, snapshot.taken_at)
     owners = workloads.record(cluster, snapshot)
-    nodes = Nodes(cluster, snapshot, changes, since=owners.since, is_first=owners.is_first)
+    nodes = Nodes(cluster, snapshot, changes, owners)
     devices = Devices(cluster, snapshot, nodes)
     devices.compare(changes)
     note_restarts(snapshot, nodes, changes)

@@ -8,6 +8,7 @@ from diagnostics.models import Allocation, Cluster, Device, Node
 from diagnostics.snapshot import Pod, Snapshot, Source, SourceState
 from diagnostics.storable import storable_text
 from diagnostics.topology.nodes import Nodes
+from diagnostics.topology.rows import write
 from diagnostics.topology.slots import UNNAMED, naming
 from diagnostics.topology.workloads import Workloads
 
@@ -18,7 +19,6 @@ class _Open(NamedTuple):
     pod: str
     workload_id: int
     slots: list[str]
-    started_at: datetime
 
 
 type _Key = str | tuple[int, str]
@@ -62,11 +62,7 @@ class Allocations:
             self.ended += [row.pk for row in self.unclaimed.values()]
         if self.ended:
             Allocation.objects.filter(pk__in=self.ended).update(ended_at=self.at)
-        Allocation.objects.bulk_create(self.opened)
-        better = ["workload", "slots"]
-        Allocation.objects.bulk_create(
-            self.corrected, update_conflicts=True, unique_fields=["pk"], update_fields=better
-        )
+        write([*self.opened, *self.corrected], ["workload", "slots"])
 
     def _hold(self, pod: Pod) -> None:
         workload = self.owners.by_pod[pod.key]
@@ -109,7 +105,7 @@ class Allocations:
         self.opened.append(self._row(pod, node, workload, slots, started))
 
     def _correct(self, row: _Open, pod: Pod, node: Node, workload: int, slots: list[str]) -> None:
-        better = self._row(pod, node, workload, slots, row.started_at)
+        better = self._row(pod, node, workload, slots, self.at)
         better.pk, better._state.adding = row.pk, False
         self.corrected.append(better)
 

@@ -22,6 +22,8 @@ class Devices:
         before: dict[str, dict[str, Device]] = defaultdict(dict)
         self.absent: list[Device] = []
         """Live rows on nodes that this poll does not show."""
+        self.moved_away: list[Device] = []
+        """Those of them whose board is elsewhere now."""
         for row in Device.objects.filter(cluster=cluster, removed_at__isnull=True):
             name = names.get(row.node_id)
             if name is None:
@@ -95,9 +97,9 @@ class Devices:
     ) -> None:
         if self.nodes.is_first:
             return
-        before = places.uuids_before.get(slot, "")
-        if origin is not None and origin[1] == slot:
-            return
+        before = places.uuids_before.get(slot) or places.uuids_earlier.get(slot, "")
+        if before == uuid:  # it is where it was when the place went
+            before = ""
         after = f"{uuid}, was in {origin[1]}" if origin else uuid
         node = places.seen.row
         if before and not places.seen.is_quiet:
@@ -109,7 +111,8 @@ class Devices:
         self, changes: Changes, places: Places | None, slot: str, uuid: str, new_slot: str
     ) -> None:
         """The place that it left: empty, unless another board says that it is there now."""
-        if places is None:
+        if places is None:  # its node was not read: it cannot be there
+            self.moved_away += [row for row in self.absent if row.uuid == uuid]
             return
         empty = [row for row in places.rows.values() if board(row.slot) == slot and row.uuid == uuid]
         for row in empty:
@@ -124,6 +127,10 @@ class Devices:
             for row in self.absent:
                 row.removed_at, row.lost_at = self.at, None
             changed += self.absent
+        else:
+            for row in self.moved_away:
+                row.uuid = ""
+            changed += self.moved_away
         rows = [row for places in self.places.values() for row in places.rows.values()]
         if any(is_old(row.last_seen, self.at) for row in rows):
             unseen = [row.pk for row in self.absent]

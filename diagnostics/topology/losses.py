@@ -87,6 +87,7 @@ def _vanished(places: Places) -> list[Device]:
         row
         for row in places.gone
         if not row.slot.endswith(REST) and row.lost_at is None and board(row.slot) not in boards
+        if id(row) not in places.superseded
         if not row.mig_profile or (boards and instance_board(row.slot))
     ]
     for row in gone:

@@ -3,14 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
-from diagnostics.models import ChangeKind, Cluster, Node
+from diagnostics.models import ChangeKind, Cluster, Node, Workload
 from diagnostics.snapshot import Node as NodeObject
 from diagnostics.snapshot import Snapshot, Source, SourceState, gpu_resources
 from diagnostics.storable import storable_text
 from diagnostics.topology.changes import Changes
 from diagnostics.topology.rows import assign, is_old, write
+from diagnostics.topology.workloads import Workloads
 
 MOST_REPLICAS = 32_767
 """What the column takes; a label can claim more."""
@@ -30,11 +32,10 @@ class SeenNode:
 class Nodes:
     """All nodes of one poll that have or had GPUs."""
 
-    def __init__(
-        self, cluster: Cluster, snapshot: Snapshot, changes: Changes, *, since: datetime, is_first: bool
-    ) -> None:
-        """`since`: time of the cluster's first poll. To that one everything is new, so that nothing changes."""
-        self.cluster, self.at, self.changes, self.is_first = cluster, snapshot.taken_at, changes, is_first
+    def __init__(self, cluster: Cluster, snapshot: Snapshot, changes: Changes, owners: Workloads) -> None:
+        self.cluster, self.at, self.changes, self.owners = cluster, snapshot.taken_at, changes, owners
+        self.is_first = owners.is_first
+        """To the first poll everything is new, so that nothing changes."""
         live = {row.name: row for row in Node.objects.filter(cluster=cluster, removed_at__isnull=True)}
         present = {storable_text(node.name, 253): node for node in snapshot.nodes}
         names = _with_gpus(present, snapshot) | (present.keys() & live.keys())
@@ -50,12 +51,12 @@ class Nodes:
             node = present[name]
             row = live.get(name)
             self.seen[node.name] = (
-                self._new(name, node, returned.get(name), since) if row is None else self._known(row, node)
+                self._new(name, node, returned.get(name)) if row is None else self._known(row, node)
             )
         if self.is_complete:
             self._remove(self.absent.values())
 
-    def _new(self, name: str, node: NodeObject, row: Node | None, since: datetime) -> SeenNode:
+    def _new(self, name: str, node: NodeObject, row: Node | None) -> SeenNode:
         if row is not None:
             seen = self._known(row, node, is_back=True)
         else:
@@ -63,11 +64,15 @@ class Nodes:
             assign(row, _facts(row, node))
             seen = SeenNode(row, node, is_quiet=True)
             # One that is older than our first look was missed or had no GPUs yet: it was not added.
-            if not self.is_first and (node.created_at is None or node.created_at > since):
+            if not self.is_first and (node.created_at is None or node.created_at > self._first_poll):
                 self._add(ChangeKind.NODE_ADDED, row, after=row.uid)
         row.last_seen, row.removed_at = self.at, None
         self.changed[row.name] = row
         return seen
+
+    @cached_property
+    def _first_poll(self) -> datetime:
+        return Workload.objects.values_list("first_seen", flat=True).get(pk=self.owners.nobody)
 
     def _known(self, row: Node, node: NodeObject, *, is_back: bool = False) -> SeenNode:
         facts = _facts(row, node)

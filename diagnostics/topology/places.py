@@ -1,7 +1,7 @@
 """The places of one node: which rows its devices have, what each is now, what it weighs, and which are gone."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from diagnostics.models import Device
@@ -31,8 +31,13 @@ class Places:
         self.rows, self.new = matched(known, self.gpus, self._profile)
         """Slot of the snapshot -> row, and the devices that have none among those that were live."""
         self.uuids_before = {board(slot): row.uuid for slot, row in before.items() if row.uuid}
+        """Slot of a board -> UUID that sat there at the last poll."""
+        self.uuids_earlier: dict[str, str] = {}
+        """The same of places that come back: what sat there when they went."""
         self.created: set[int] = set()
         """Identities (`id`) of rows that never were before."""
+        self.superseded: set[int] = set()
+        """Identities of unnamed rows that turned out to be a place that has a row of its own from earlier."""
         self.gone: list[Device] = []
         self.changed: dict[int, Device] = {}
 
@@ -41,19 +46,29 @@ class Places:
 
     @property
     def needs_earlier_rows(self) -> bool:
-        """A place is new, is called by a better name now, or a board is cut anew: an earlier row may be meant."""
+        """A place is new, is called by a better name, or a board is cut anew: an earlier row may be meant."""
         if self.new or len(self.rows) + len(self.rests) != len(self.before):
             return True
-        return any(row.slot != slot and naming(slot) > naming(row.slot) for slot, row in self.rows.items())
+        return any(self._is_renamed(gpu, row) or self._is_recut(gpu, row) for gpu, row in self._pairs())
+
+    def _pairs(self) -> Iterator[tuple[Gpu, Device]]:
+        return ((gpu, self.rows[gpu.slot]) for gpu in self.gpus if gpu.slot in self.rows)
+
+    def _is_renamed(self, gpu: Gpu, row: Device) -> bool:
+        return row.slot != gpu.slot and naming(gpu.slot) > naming(row.slot)
+
+    def _is_recut(self, gpu: Gpu, row: Device) -> bool:
+        return bool(row.mig_profile or gpu.mig_profile) and self._profile(gpu) != row.mig_profile
 
     def settle(self, earlier: dict[str, Device]) -> None:
         """Give every device its row, and every row its facts. `earlier`: removed rows of this node by slot."""
         is_cut_anew = len(self.rows) + len(self.rests) != len(self.before) or bool(self.new)
         self._find_earlier(earlier)
+        is_cut_anew |= bool(self.superseded)
         for gpu in self.new:
             self.rows[gpu.slot] = self._created(gpu.slot)
         for gpu in self.gpus:
-            is_cut_anew |= self._describe(gpu, self.rows[gpu.slot], earlier)
+            is_cut_anew |= self._describe(gpu, self.rows[gpu.slot])
         if is_cut_anew:
             self._weigh(earlier)
             kept = {id(row) for row in (*self.rows.values(), *self.rests.values())}
@@ -63,7 +78,15 @@ class Places:
 
     def _find_earlier(self, earlier: dict[str, Device]) -> None:
         """Places that come back: by their slot; on a node that comes back also by board and count."""
-        if not self.new or not earlier:
+        if not earlier:
+            return
+        for gpu, row in list(self._pairs()):
+            if self._is_renamed(gpu, row) and gpu.slot in earlier:
+                self.superseded.add(id(row))
+                self.rows[gpu.slot] = self._revived(earlier.pop(gpu.slot))
+                if row.lost_at is not None:
+                    self.assign(self.rows[gpu.slot], lost_at=row.lost_at)
+        if not self.new:
             return
         back = {slot: row for slot, row in earlier.items() if not slot.endswith(REST)}
         if not self.seen.is_quiet:
@@ -87,18 +110,19 @@ class Places:
 
     def _revived(self, row: Device) -> Device:
         if row.uuid:
-            self.uuids_before.setdefault(board(row.slot), row.uuid)
-        self.assign(row, removed_at=None, last_seen=self.at, node=self.seen.row)
+            self.uuids_earlier[board(row.slot)] = row.uuid
+        # Which board sits there now is unknown until it says so: the old one may be elsewhere.
+        self.assign(row, removed_at=None, last_seen=self.at, node=self.seen.row, uuid="")
         return row
 
-    def _describe(self, gpu: Gpu, row: Device, earlier: Mapping[str, Device]) -> bool:
+    def _describe(self, gpu: Gpu, row: Device) -> bool:
         """Bring the row up to date with what the device says; True when its weight may be another."""
-        is_named_so = row.slot == gpu.slot
-        if not is_named_so and naming(gpu.slot) > naming(row.slot) and gpu.slot not in earlier:
+        is_named_so, is_renamed = row.slot == gpu.slot, False
+        if self._is_renamed(gpu, row):
             if board(row.slot) in self.uuids_before:
                 self.uuids_before[board(gpu.slot)] = self.uuids_before.pop(board(row.slot))
             self.assign(row, slot=gpu.slot)
-            is_named_so = True
+            is_named_so = is_renamed = True
         if gpu.uuid and gpu.uuid != row.uuid and (is_named_so or not row.uuid):
             self.assign(row, uuid=storable_text(gpu.uuid, 80))
         if gpu.resource != row.resource:
@@ -108,7 +132,7 @@ class Places:
         if not profile and instance_board(row.slot):
             profile = row.mig_profile
         if model == row.model and profile == row.mig_profile:
-            return False
+            return is_renamed
         self.assign(row, model=storable_text(model, 120), mig_profile=profile)
         return True
 
@@ -139,7 +163,7 @@ class Places:
         if row is None:
             found = earlier.pop(slot, None)
             row = self._created(slot) if found is None else self._revived(found)
-        self.assign(row, model=beside.model, uuid=beside.uuid)
+        self.assign(row, model=beside.model)
         self._give(row, weight)
         return row
 

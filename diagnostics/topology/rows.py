@@ -19,12 +19,15 @@ def assign(row: Model, values: Mapping[str, object]) -> bool:
     return changed
 
 
-def write[M: Model](rows: Sequence[M]) -> None:
-    """Insert the new rows, which get their keys, and update the others: one query each, none for none."""
+def write[M: Model](rows: Sequence[M], fields: Sequence[str] = ()) -> None:
+    """Insert the new rows, which get their keys, and update the others: one query each, none for none.
+
+    `fields`: what is updated of those that are there already; by default all.
+    """
     if not rows:
         return
     model = type(rows[0])
-    names = [field.name for field in model._meta.concrete_fields if not field.primary_key]
+    names = fields or [field.name for field in model._meta.concrete_fields if not field.primary_key]
     new = [row for row in rows if row._state.adding]
     old = [row for row in rows if not row._state.adding]
     model._default_manager.bulk_create(new)

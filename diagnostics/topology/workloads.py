@@ -44,7 +44,6 @@ class _Row(NamedTuple):
     pk: int
     labels: dict[str, str]
     annotations: dict[str, str]
-    first_seen: datetime
     last_seen: datetime
 
 
@@ -55,8 +54,6 @@ class Workloads(NamedTuple):
     by_pod: dict[str, int]
     """Key of a pod -> primary key of its owner's row."""
     nobody: int
-    since: datetime
-    """Time of the cluster's first poll."""
     is_first: bool
     """This poll is the cluster's first."""
 
@@ -87,15 +84,14 @@ def record(cluster: Cluster, snapshot: Snapshot) -> Workloads:
             written[name] = _row(cluster, name, words, row, at)
     if is_first:
         written[NOBODY] = _row(cluster, NOBODY, ({}, {}), None, at)
-    write(list(written.values()))
+    write(list(written.values()), ["labels", "annotations", "last_seen"])
     seen = [rows[name] for name in (*columns.values(), NOBODY) if name in rows]
     if any(is_old(row.last_seen, at) for row in seen):
         Workload.objects.filter(pk__in=[row.pk for row in seen]).update(last_seen=at)
     pks = {name: row.pk for name, row in rows.items()} | {name: row.pk for name, row in written.items()}
     keys = {owner: pks[name] for owner, name in columns.items()}
     by_pod = {pod.key: keys[owner] for owner, pods in members.items() for pod in pods}
-    since = at if is_first else rows[NOBODY].first_seen
-    return Workloads(keys, by_pod, pks[NOBODY], since, is_first)
+    return Workloads(keys, by_pod, pks[NOBODY], is_first)
 
 
 def _with_gpus(snapshot: Snapshot) -> Iterator[Pod]:
@@ -129,7 +125,7 @@ def _row(cluster: Cluster, name: OwnerName, words: Words, row: _Row | None, at: 
         name=own,
         labels=words[0],
         annotations=words[1],
-        first_seen=at if row is None else row.first_seen,
+        first_seen=at,
         last_seen=at,
     )
     if row is not None:
@@ -160,7 +156,7 @@ def _small(words: Mapping[str, str], left: int) -> tuple[dict[str, str], int]:
         value = words[key]
         if len(value) > LONGEST_VALUE:
             continue
-        size = len(key.encode()) + len(value.encode())
+        size = len(key) + (len(value) if value.isascii() else len(value.encode()))
         if size <= left:
             kept[storable_text(key)] = storable_text(value)
             left -= size

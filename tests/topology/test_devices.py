@@ -216,7 +216,7 @@ def test_which_of_the_gpus_is_missing_may_be_a_guess_that_moves() -> None:
 
 def test_two_gpus_that_pod_status_names_are_two_losses() -> None:
     polls = Polls()
-    sick = {"is_healthy": False, "holder_source": "pod status"}
+    sick: dict[str, Any] = {"is_healthy": False, "holder_source": "pod status"}
     polls.poll(NODE, gpu(0), gpu(1))
     polls.poll(NODE, gpu(0, **sick), gpu(1))
     polls.poll(NODE, gpu(0), gpu(1, **sick))

@@ -22,6 +22,11 @@ class Polls:
         self.cluster = Cluster.objects.create(slug=slug, name=slug, identity=f"uid-{slug}")
         self.at = NOW
 
+    @staticmethod
+    def count() -> int:
+        """Clusters so far."""
+        return Cluster.objects.count()
+
     def poll(
         self, *parts: Any, after: timedelta = POLL, without: Iterable[Source] = (), **fields: Any
     ) -> Known:
