@@ -13,7 +13,7 @@ from diagnostics.models import Incident, IncidentEvent, User
 from tests.builders import NOW, ago
 from tests.pages.conftest import HTMX
 from tests.pages.stored import finding, found, polled, step
-from tests.pages.test_findings import LIST, ROOT, SYMPTOM, detail, flat
+from tests.pages.test_findings import LIST, ROOT, SYMPTOM, detail, flat, titles
 
 pytestmark = pytest.mark.django_db
 
