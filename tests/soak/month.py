@@ -98,9 +98,9 @@ def resolution(start: datetime, end: datetime, every_s: int) -> dict[tuple[str, 
     for name, line in truth.timelines(MONTH).items():
         for (team, state), spans in groupby(line, key=lambda held: (held.team, held.state)):
             one = list(spans)
-            if one[0].start < last and one[-1].end > first:
-                share = 1 / MIG_INSTANCES if "/mig-" in name else 1.0
-                weights[one[0].start, one[-1].end, team, state] += share
+            begun, ended = max(first, one[0].start), min(last, one[-1].end)
+            if begun < ended:
+                weights[begun, ended, team, state] += 1 / MIG_INSTANCES if "/mig-" in name else 1.0
     variances: dict[tuple[str, str], float] = defaultdict(float)
     for (begun, ended, team, state), gpus in weights.items():
         rest = (ended - begun) / every_s % 1
