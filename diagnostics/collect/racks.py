@@ -9,7 +9,6 @@ RACK_LABELS = (
     "network.topology.nvidia.com/block",
     "cloud.google.com/gce-topology-subblock",
     "topology.gke.io/rack",
-    "topology.k8s.aws/network-node-layer-3",
     "node.coreweave.cloud/rack",
     "backend.coreweave.cloud/leafgroup",
     "ib.coreweave.cloud/leafgroup",
@@ -17,6 +16,9 @@ RACK_LABELS = (
     "oci.oraclecloud.com/host.rack_id",
 )
 """Labels of clouds and of NVIDIA topograph whose value is one leaf switch or rack (`kubernetes_gpu.md` section 2)."""
+
+EKS_LAYER = "topology.k8s.aws/network-node-layer-"
+"""Followed by a number: layer 1 is the spine, the highest that a node has is the switch closest to it."""
 
 NVLINK_LABELS = (
     "nvidia.com/gpu.clique",
@@ -46,11 +48,21 @@ def placed(nodes: tuple[Node, ...], rack_label: str = "") -> tuple[Node, ...]:
 def _rack(labels: dict[str, str], rack_label: str) -> str | None:
     if rack_label:
         return labels.get(rack_label) or None
-    known = _first(labels, RACK_LABELS)
+    known = _first(labels, RACK_LABELS) or _closest_layer(labels)
     if known:
         return known
     own = sorted(key for key in labels if key.rpartition("/")[2] == "rack")
     return (labels[own[0]] or None) if own else None
+
+
+def _closest_layer(labels: dict[str, str]) -> str | None:
+    layers = [
+        (key.removeprefix(EKS_LAYER), value) for key, value in labels.items() if key.startswith(EKS_LAYER)
+    ]
+    numbered = [
+        (int(layer), value) for layer, value in layers if layer.isdecimal() and len(layer) < 3 and value
+    ]
+    return max(numbered)[1] if numbered else None
 
 
 def _first(labels: dict[str, str], keys: tuple[str, ...]) -> str | None:
