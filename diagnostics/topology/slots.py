@@ -14,6 +14,8 @@ UNNAMED, BY_INDEX, BY_UUID, BY_ADDRESS = range(4)
 
 def instance_board(slot: str) -> str | None:
     """Slot of the board on which a named MIG instance lies; None for everything else."""
+    if "/mig-" not in slot:
+        return None
     found = _INSTANCE.match(slot)
     return found[1] if found else None
 

@@ -77,7 +77,7 @@ def record(cluster: Cluster, snapshot: Snapshot) -> Workloads:
     written: dict[OwnerName, Workload] = {}
     for owner, name in columns.items():
         row = rows.get(name)
-        words = _words(owner, members[owner], snapshot)
+        words = _words(owner, members[owner], snapshot, row)
         if row is not None and not is_complete and owner not in snapshot.workload_by_key:
             words = (row.labels, row.annotations)  # unread this time: what it said last stays
         if row is None or words != (row.labels, row.annotations):
@@ -133,7 +133,7 @@ def _row(cluster: Cluster, name: OwnerName, words: Words, row: _Row | None, at: 
     return found
 
 
-def _words(owner: OwnerName, pods: list[Pod], snapshot: Snapshot) -> Words:
+def _words(owner: OwnerName, pods: list[Pod], snapshot: Snapshot, row: _Row | None) -> Words:
     """Labels of the workload over those of its pods; annotations of the workload, or of a pod where it was not read.
 
     The first pod by name speaks for all, so that the answer stays the same from poll to poll.
@@ -144,6 +144,8 @@ def _words(owner: OwnerName, pods: list[Pod], snapshot: Snapshot) -> Words:
     if workload is not None:
         labels |= workload.labels
     annotations = pod.annotations if workload is None else workload.annotations
+    if row is not None and labels == row.labels and annotations == row.annotations:
+        return row.labels, row.annotations
     left = MOST_BYTES
     kept_labels, left = _small(labels, left)
     kept_annotations, left = _small(annotations, left)
@@ -156,8 +158,12 @@ def _small(words: Mapping[str, str], left: int) -> tuple[dict[str, str], int]:
         value = words[key]
         if len(value) > LONGEST_VALUE:
             continue
-        size = len(key) + (len(value) if value.isascii() else len(value.encode()))
+        size = _bytes(key) + _bytes(value)
         if size <= left:
             kept[storable_text(key)] = storable_text(value)
             left -= size
     return kept, left
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
