@@ -8,7 +8,7 @@ import pytest
 from diagnostics.collect.devices import joined
 from diagnostics.models import Device
 from diagnostics.snapshot import DeviceHealth, Gpu, Past, Source
-from tests.builders import container, gpu, node, pod
+from tests.builders import container, gpu, node, pod, statuses
 from tests.collect.test_devices import reading
 from tests.topology.timeline import POLL, Polls, counted
 
@@ -291,3 +291,28 @@ def test_hostile_names_are_kept_as_they_are() -> None:
     assert polls.changes() == [("GPU replaced", SLOTS[1], "GPU-gpu-1-1", f"{hostile}\ufffd")]
     polls.poll(NODE, gpu(0), gpu(1, uuid=hostile + "\x00"), after=POLL + timedelta(seconds=1))
     assert len(polls.changes()) == 1
+
+
+def test_an_unnamed_place_gives_way_to_the_one_that_it_proves_to_be() -> None:
+    polls = Polls()
+    before = polls.poll(NODE, *joined_gpus(0, 1))
+    polls.poll(node(gpus=1), *joined_gpus(0, node=node(gpus=1)))
+    unnamed = polls.poll(NODE, *joined_gpus(0))
+    assert unnamed.devices["gpu-1/nvidia.com/gpu#1"].slot == "gpu-1/nvidia.com/gpu#1"
+    after = polls.poll(NODE, *joined_gpus(0, 1))
+
+    assert after.devices[SLOTS[1]].pk == before.devices[SLOTS[1]].pk
+    assert sorted(polls.live()) == SLOTS
+    assert polls.kinds().count("GPU lost") == polls.kinds().count("GPU found") == 1
+
+
+def test_a_board_seen_elsewhere_has_left_a_node_that_was_not_read() -> None:
+    polls = Polls()
+    other = node("gpu-2", gpus=1)
+    polls.poll(NODE, gpu(0), gpu(1), other, gpu(0, "gpu-2"))
+    moved = gpu(0, "gpu-2", uuid="GPU-gpu-1-1")
+    polls.poll(other, moved, sources=statuses(partial=[Source.NODES]))
+
+    assert polls.changes() == [("GPU replaced", moved.slot, "GPU-gpu-2-0", f"GPU-gpu-1-1, was in {SLOTS[1]}")]
+    assert Device.objects.get(uuid="GPU-gpu-1-1").slot == moved.slot
+    assert len(polls.live()) == 3
