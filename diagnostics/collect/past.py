@@ -3,7 +3,7 @@
 from collections import defaultdict
 from datetime import datetime, timedelta
 
-from diagnostics.snapshot import Gpu, MemoryPeak, OwnerKey, Past, Snapshot, XidSeen
+from diagnostics.snapshot import Gpu, MemoryPeak, Node, OwnerKey, Past, Snapshot, XidSeen
 
 MOST_XIDS = 16
 """Of one device: enough for every code that a failing GPU shows in a day."""
@@ -19,14 +19,11 @@ def past_after(previous: Snapshot, xid_recent: timedelta) -> Past:
     earliest = previous.taken_at - xid_recent
     active = dict(previous.past.last_active)
     fitted = dict(previous.past.fitted)
-    counts: dict[str, int] = defaultdict(int)
-    for gpu in previous.gpus:
-        if is_active(gpu):
-            active[gpu.slot] = previous.taken_at
-        if "/mig-" not in gpu.resource and (gpu.is_named or gpu.is_healthy is not False):
-            counts[gpu.node] += 1
-    for node, count in counts.items():
-        fitted[node] = max(count, fitted.get(node, 0))
+    active |= {gpu.slot: previous.taken_at for gpu in previous.gpus if is_active(gpu)}
+    for node in previous.nodes:
+        count = boards_seen(node, previous.gpus_by_node.get(node.name, []))
+        if count:
+            fitted[node.name] = max(count, fitted.get(node.name, 0))
     names = {node.name for node in previous.nodes}
     return Past(
         taken_at=previous.taken_at,
@@ -37,6 +34,21 @@ def past_after(previous: Snapshot, xid_recent: timedelta) -> Past:
         incidents=previous.past.incidents,
         memory_peaks=memory_peaks(previous),
     )
+
+
+def boards_seen(node: Node, gpus: list[Gpu]) -> int:
+    """Whole GPUs of the node that are surely there: what is remembered is never forgotten.
+
+    MIG instances are none, also where the strategy `single` hands them out as GPUs. Unnamed ones beyond
+    `nvidia.com/gpu.count` are shares, whose label comes later than their capacity.
+    """
+    if "-MIG-" in node.labels.get("nvidia.com/gpu.product", ""):
+        return 0
+    whole = [gpu for gpu in gpus if "/mig-" not in gpu.resource and gpu.mig_profile is None]
+    named = sum(gpu.is_named for gpu in whole)
+    count = sum(gpu.is_named or gpu.is_healthy is not False for gpu in whole)
+    label = node.gpu_count_label
+    return count if label is None else min(count, max(named, label))
 
 
 def is_active(gpu: Gpu) -> bool:

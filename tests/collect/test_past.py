@@ -101,3 +101,27 @@ def test_of_too_many_workloads_those_seen_last_are_remembered(monkeypatch: pytes
         at = NOW + timedelta(hours=hour)
         past = past_after(snapshot(node(), job, held(job.key), past=past, taken_at=at), DAY)
     assert past.memory_peaks.keys() == {"Job/research/second", "Job/research/third"}
+
+
+def test_instances_that_pass_for_gpus_are_not_remembered_as_boards() -> None:
+    cut = node(gpus=7, labels={"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"})
+    instances = [gpu(slot=f"gpu-1/b/mig-{i}", mig_profile="1g.10gb", mig_instance=str(i)) for i in range(7)]
+    unnamed = [gpu(slot=f"gpu-1/nvidia.com/gpu#{i}", pci=None, uuid=None) for i in range(7)]
+
+    assert past_after(snapshot(cut, *instances), DAY).fitted == {}
+    assert past_after(snapshot(cut, *unnamed), DAY).fitted == {}
+
+
+def test_shares_whose_label_is_late_are_not_remembered_as_boards() -> None:
+    late = node(gpus=8, labels={"nvidia.com/gpu.count": "2"})
+    shares = [
+        gpu(slot=f"gpu-1/nvidia.com/gpu#{i}", pci=None, uuid=None, is_healthy=None) for i in range(2, 8)
+    ]
+
+    assert past_after(snapshot(late, gpu(0), gpu(1), *shares), DAY).fitted == {"gpu-1": 2}
+
+
+def test_boards_beyond_a_label_that_is_too_low_are_remembered() -> None:
+    low = node(gpus=2, labels={"nvidia.com/gpu.count": "1"})
+
+    assert past_after(snapshot(low, gpu(0), gpu(1)), DAY).fitted == {"gpu-1": 2}
