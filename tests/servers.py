@@ -62,6 +62,17 @@ def _answers(url: str) -> bool:
         return False
 
 
+def add_blocks(folder: Path, openmetrics: str) -> None:
+    """Samples with timestamps among the data of a Prometheus that is started in `folder` later on."""
+    data, text = folder / "data", folder / "samples.om"
+    data.mkdir(exist_ok=True)
+    text.write_text(openmetrics)
+    tool = program("promtool", "prometheus")
+    made = [tool, "tsdb", "create-blocks-from", "openmetrics", str(text), str(data)]
+    subprocess.run(made, check=True, capture_output=True)
+    text.unlink()
+
+
 @contextmanager
 def prometheus(
     folder: Path,
@@ -78,13 +89,9 @@ def prometheus(
     """
     binary = program("prometheus", "prometheus")
     data = folder / "data"
-    data.mkdir()
+    data.mkdir(exist_ok=True)
     if openmetrics:
-        text = folder / "samples.om"
-        text.write_text(openmetrics)
-        tool = program("promtool", "prometheus")
-        made = [tool, "tsdb", "create-blocks-from", "openmetrics", str(text), str(data)]
-        subprocess.run(made, check=True, capture_output=True)
+        add_blocks(folder, openmetrics)
     config = folder / "prometheus.yml"
     jobs = "".join(
         f"  - job_name: {job}\n    static_configs: [{{targets: {addresses}}}]\n"

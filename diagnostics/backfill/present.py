@@ -1,9 +1,10 @@
 """What is known of the cluster now, for reading its past: names of nodes, boards and owners, and collective jobs."""
 
 from collections import defaultdict
-from datetime import datetime
+from datetime import UTC, datetime
 
 from diagnostics import archive
+from diagnostics.archive import tiers
 from diagnostics.collect.history import Cluster as KnownCluster
 from diagnostics.collect.history import Known
 from diagnostics.models import Allocation, Cluster, Device, Node, Workload
@@ -12,10 +13,13 @@ from diagnostics.snapshot import OwnerKey, Snapshot
 from diagnostics.snapshot.stored import UnreadableSnapshot
 from diagnostics.topology.slots import REST
 
+_NONE = Snapshot(taken_at=datetime(1970, 1, 1, tzinfo=UTC))
+
 
 def known_cluster(cluster: Cluster, since: datetime) -> KnownCluster:
-    """From the latest snapshot, and from what polls have recorded; pods that ended before `since` are left out."""
+    """From the latest snapshot, the one at `since`, and the rows; pods that ended before `since` are left out."""
     latest = _latest(cluster)
+    then = tiers.at(cluster, since) or _NONE
     nodes = {name: SnapshotNode(name=name) for name in _names(cluster)}
     nodes |= {node.name: node for node in latest.nodes}
     devices = Device.objects.filter(cluster=cluster).exclude(slot__endswith=REST)
@@ -25,8 +29,8 @@ def known_cluster(cluster: Cluster, since: datetime) -> KnownCluster:
         slots=frozenset(slot for slot, _, _, removed_at in rows if removed_at is None),
         node_by_uuid={uuid: node for _, uuid, node, _ in rows if uuid},
         owners=_owners(cluster, latest, since),
-        workloads=latest.workloads,
-        gangs=latest.gangs,
+        workloads=(*then.workloads, *latest.workloads),
+        gangs=(*then.gangs, *latest.gangs),
     )
 
 
@@ -35,7 +39,7 @@ def _latest(cluster: Cluster) -> Snapshot:
         found = archive.latest(cluster)
     except UnreadableSnapshot:
         found = None
-    return found or Snapshot(taken_at=datetime.min)  # noqa: DTZ901 -- stands for none, and is never compared
+    return found or _NONE
 
 
 def _names(cluster: Cluster) -> list[str]:

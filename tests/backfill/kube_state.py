@@ -1,4 +1,8 @@
-"""What kube-state-metrics would have said of the simulated cluster: its metrics, made from the objects of the API."""
+"""What kube-state-metrics would have said of the simulated cluster: its metrics, made from the objects of the API.
+
+Only what back-filling asks for. A Job over several pods is told as a PyTorchJob: that is how a cluster of which nobody
+knows the pods' commands shows that they work together.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -57,7 +61,7 @@ def _of_pod(pod: dict[str, Any], *, is_gpu: bool) -> Iterator[Line]:
                 resource=name.replace("nvidia.com/", "nvidia_com_").replace("-", "_").replace(".", "_"),
             )
             yield "kube_pod_container_resource_requests", asked, quantity(amount)
-    for phase in PHASES:
+    for phase in PHASES if is_gpu else (status["phase"],):
         yield "kube_pod_status_phase", _labels(**me, phase=phase), float(status["phase"] == phase)
     if not is_gpu:
         return
@@ -68,13 +72,14 @@ def _of_pod(pod: dict[str, Any], *, is_gpu: bool) -> Iterator[Line]:
     if "deletionTimestamp" in meta:
         yield "kube_pod_deletion_timestamp", _labels(**me), _seconds(meta["deletionTimestamp"])
     owner = next(iter(meta.get("ownerReferences", [])), {"kind": "<none>", "name": "<none>"})
-    owned = _labels(**me, owner_kind=owner["kind"], owner_name=owner["name"], owner_is_controller="true")
+    words = [word for c in spec["containers"] for word in (*c.get("command", ()), *c.get("args", ()))]
+    kind = "PyTorchJob" if owner["kind"] == "Job" and "--nnodes" in " ".join(words) else owner["kind"]
+    owned = _labels(**me, owner_kind=kind, owner_name=owner["name"], owner_is_controller="true")
     yield "kube_pod_owner", owned, 1
     for condition in status.get("conditions", []):
         if condition["type"] == "Ready":
-            for value in ("true", "false", "unknown"):
-                is_so = float(condition["status"].lower() == value)
-                yield "kube_pod_status_ready", _labels(**me, condition=value), is_so
+            is_so = float(condition["status"] == "True")
+            yield "kube_pod_status_ready", _labels(**me, condition="true"), is_so
     for container in status.get("containerStatuses", []):
         named = me | {"container": container["name"]}
         yield "kube_pod_container_status_restarts_total", _labels(**named), container["restartCount"]
@@ -87,12 +92,15 @@ def _node_lines(node: dict[str, Any]) -> Iterator[Line]:
     yield "kube_node_spec_unschedulable", _labels(node=name), float(node["spec"].get("unschedulable", False))
     for kind in ("capacity", "allocatable"):
         for resource, amount in node["status"][kind].items():
+            if not resource.startswith(("cpu", "memory", "nvidia.com/")):
+                continue
             spelled = resource.replace("nvidia.com/", "nvidia_com_").replace("-", "_").replace(".", "_")
             yield f"kube_node_status_{kind}", _labels(node=name, resource=spelled), quantity(amount)
     for condition in node["status"]["conditions"]:
-        for value in ("true", "false", "unknown"):
-            labels = _labels(node=name, condition=condition["type"], status=value)
-            yield "kube_node_status_condition", labels, float(condition["status"].lower() == value)
+        if condition["type"] == "Ready":
+            for status in ("true", "false", "unknown"):
+                labels = _labels(node=name, condition="Ready", status=status)
+                yield "kube_node_status_condition", labels, float(condition["status"].lower() == status)
 
 
 def _labels(**labels: str) -> str:

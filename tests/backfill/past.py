@@ -1,49 +1,14 @@
-"""A real Prometheus that holds some of the simulated cluster's past, and a cluster that is back-filled from it."""
+"""A cluster that is back-filled, and its ledger beside the simulator's books."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from datetime import datetime
 
 from diagnostics import usage
-from diagnostics.collect.dcgm_metrics import METRIC_BY_FIELD
-from diagnostics.collect.history.questions import FIELDS
 from diagnostics.models import STATES, Allocation, Cluster, StateInterval, UsageHour, Workload
 from diagnostics.simulator import truth
-from diagnostics.simulator.build import build
-from diagnostics.simulator.config import WorldConfig
-from diagnostics.simulator.exporter import history
-from tests.backfill import kube_state
 
 LONG_MS = 24 * 3_600_000
-READ = {name for field in FIELDS for name in METRIC_BY_FIELD[field].names}
-MONTH = datetime(2026, 6, 1, tzinfo=UTC)
-CONFIG = WorldConfig(schedule="month", epoch=MONTH)
-
-
-def openmetrics(
-    start: datetime, end: datetime, step: timedelta, *, has_objects: bool = True
-) -> Iterator[str]:
-    """The simulated month's metrics that back-filling reads, and those of kube-state-metrics."""
-    for family in history(CONFIG, start, end, step):
-        if not family.startswith("#") and family.partition("{")[0] in READ:
-            yield f"# TYPE {family.partition('{')[0]} unknown\n"
-            yield family
-    if has_objects:
-        yield from _objects(start, end, step)
-    yield "# EOF\n"
-
-
-def _objects(start: datetime, end: datetime, step: timedelta) -> Iterator[str]:
-    families: dict[str, list[str]] = defaultdict(list)
-    moment = start
-    while moment <= end:
-        at = f"{moment.timestamp():.0f}"
-        for name, labels, value in kube_state.lines(build(CONFIG, moment)):
-            families[name].append(f"{name}{{{labels},{kube_state.TARGET}}} {value!r} {at}")
-        moment += step
-    for name, lines in families.items():
-        yield f"# TYPE {name} unknown\n"
-        yield "\n".join(lines) + "\n"
+"""Lines of more GPU-time than this are told to 2 % of their own, shorter ones of their team's."""
 
 
 def polled(slug: str, at: datetime) -> Cluster:

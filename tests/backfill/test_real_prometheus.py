@@ -10,20 +10,20 @@ from diagnostics import backfill, usage
 from diagnostics.clusters import DeclaredCluster, DeclaredPrometheus
 from diagnostics.models import Allocation, Backfill, Cluster, Device
 from diagnostics.simulator import truth
-from tests.backfill import past
+from tests.backfill import blocks, past
 from tests.servers import prometheus
 
 pytestmark = [pytest.mark.service, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 
 STEP = timedelta(minutes=2)
-START = past.MONTH + timedelta(days=3)
+START = blocks.START + timedelta(days=3)
 END = START + timedelta(days=1)
 NOW = END + timedelta(hours=1)
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    text = "".join(past.openmetrics(START, NOW, STEP))
+    text = "".join(blocks.openmetrics(START, NOW, STEP))
     with prometheus(tmp_path_factory.mktemp("prometheus"), openmetrics=text) as served:
         yield served
 
@@ -49,7 +49,7 @@ def test_a_day_is_what_the_simulator_says(declared: None) -> None:
     cluster, row = filled("undisturbed")
     row = backfill.run(cluster, row, lambda: NOW)
     assert (row.status, row.detail, row.done_from) == (Backfill.Status.DONE, "", START)
-    found, real = past.sums(cluster, START, END), truth.usage(past.CONFIG, START, END)
+    found, real = past.sums(cluster, START, END), truth.usage(blocks.CONFIG, START, END)
     assert past.differences(found, real) == {}
     assert sum(found.values()) == sum(real.values())
     assert not Device.objects.exclude(first_seen=START).exists()

@@ -105,7 +105,7 @@ def _objects(connection: Connection, questions: HistoryQuestions, grid: Grid, sk
             fresh(requests, times, grid),
             {name: connection.instant(query) for name, query in questions.fixed(label).items()},
             {name: connection.over(query, start, step_s) for name, query in questions.pods(label).items()},
-            {name: connection.over(query, start, step_s) for name, query in questions.nodes().items()},
+            {name: connection.over(query, start, step_s) for name, query in questions.nodes(label).items()},
             grid,
         )
     except Unreadable as failure:

@@ -1,7 +1,9 @@
 """What the series of each device said at every step of a span: values, ages, and which pods they name. Pure."""
 
+import statistics
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -16,6 +18,10 @@ from diagnostics.snapshot import Metrics
 Owners = frozenset[str | None]
 UNUSABLE = float("nan")
 """A sample that is there, and is no measurement: the device is there too."""
+FRESH_SCRAPES = 1.5
+"""Of a series whose end nobody marked, what is older than so many scrapes is no sign of life."""
+_LOOK_BACK_S = 300.0
+"""For so long Prometheus shows a sample, unless it saw the series end."""
 _LINGERING_S = LINGERING.total_seconds()
 _FLAGS = frozenset({"row_remap_failed", "row_remap_pending"})
 _INTEGERS = frozenset({"xid", "clock_event_reasons", "recovery_action"})
@@ -74,14 +80,30 @@ class DeviceCourse:
         """Decide which pods' series count at each step: a series lingers for minutes after its last sample."""
         by_owner = {line.owner: self._present(line.owner) for lines in self._lines.values() for line in lines}
         everybody = {owner: frozenset({owner}) for owner in by_owner}
+        longest = self._longest()
         for place in range(self._grid.count):
-            present = [owner for owner, is_present in by_owner.items() if is_present[place]]
+            now = self._grid.start_s + place * self._grid.step_s
+            present = [
+                owner
+                for owner, is_present in by_owner.items()
+                if is_present[place] and now - self._time(owner, place) <= longest
+            ]
             if len(present) < 2:
                 self.owners.append(everybody[present[0]] if present else None)
                 continue
             ages = {owner: self._time(owner, place) for owner in present}
             oldest = max(ages.values()) - _LINGERING_S
             self.owners.append(frozenset(owner for owner, at in ages.items() if at >= oldest))
+
+    def _longest(self) -> float:
+        """Seconds for which a sample may stand for the device: one that is older only lingers."""
+        gaps = [
+            later - earlier
+            for times in self._times.values()
+            for earlier, later in pairwise(times)
+            if 0 < earlier < later
+        ]
+        return max(_LINGERING_S, FRESH_SCRAPES * statistics.median(gaps)) if gaps else _LOOK_BACK_S
 
     def _present(self, owner: str | None) -> list[bool]:
         lines = [line.values for every in self._lines.values() for line in every if line.owner == owner]

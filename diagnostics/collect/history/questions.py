@@ -65,6 +65,7 @@ class HistoryQuestions:
         theirs = f"and {_SAME[pod_label]} {self._gpu_pods()}"
         waiting = f"kube_pod_container_status_waiting_reason{self._braces()} == 1"
         return {
+            "asks": f"{self._asks()} {theirs}",
             "phase": f"(kube_pod_status_phase{self._braces()} == 1) {theirs}",
             "ready": f"kube_pod_status_ready{self._braces('condition="true"')} {theirs}",
             "waiting": f"({waiting}) {theirs}",
@@ -86,15 +87,25 @@ class HistoryQuestions:
             "exporters": f"last_over_time(kube_pod_info{self._braces('pod=~".*dcgm.*"')}{self._range})",
         }
 
-    def nodes(self) -> dict[str, str]:
-        """For range queries: whether nodes were Ready and schedulable, and what they had."""
-        gpus = 'resource=~"(nvidia|amd|gpu_intel)_com_.*"'
+    def nodes(self, pod_label: str) -> dict[str, str]:
+        """For range queries: whether nodes were Ready and schedulable, what they had, and what pods without GPUs took
+        of it.
+        """
+        gpus = 'resource=~"cpu|memory|(nvidia|amd|gpu_intel)_com_.*"'
+        same = _SAME[pod_label]
+        alive = f"(kube_pod_status_phase{self._braces('phase!~"Succeeded|Failed"')} == 1)"
+        others = f"({self._asks()} and {same} {alive}) unless {same} {self._gpu_pods()}"
+        node = "exported_node" if pod_label == "exported_pod" else "node"
         return {
+            "taken": f"sum by ({node}, resource) ({others})",
             "ready": f"kube_node_status_condition{self._braces('condition="Ready"')} == 1",
             "cordoned": f"kube_node_spec_unschedulable{self._braces()} == 1",
             "capacity": f"kube_node_status_capacity{self._braces(gpus)}",
             "allocatable": f"kube_node_status_allocatable{self._braces(gpus)}",
         }
+
+    def _asks(self) -> str:
+        return f"kube_pod_container_resource_requests{self._braces('resource=~"cpu|memory"')}"
 
     def _gpu_pods(self) -> str:
         return _GPU_PODS.format(more=f",{self._matchers}" if self._matchers else "")

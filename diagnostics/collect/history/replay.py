@@ -16,8 +16,9 @@ from diagnostics.collect.assemble import with_roots
 from diagnostics.collect.dcgm import Skips
 from diagnostics.collect.dcgm_labels import DeviceKey, is_exporter
 from diagnostics.collect.history.courses import DeviceCourse, Grid
-from diagnostics.collect.history.objects import Objects, Run
+from diagnostics.collect.history.objects import Objects
 from diagnostics.collect.history.owners import Known, above, by_name
+from diagnostics.collect.history.runs import Run
 from diagnostics.collect.readings import DeviceReading
 from diagnostics.gangs import gangs_of
 from diagnostics.limits import Limits
