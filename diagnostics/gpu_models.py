@@ -35,6 +35,7 @@ def power_limit_w(model: str | None) -> float | None:
     spaced = name.replace("-", " ")
     return next((watts for part, watts in POWER_LIMIT_W if part in name or part in spaced), None)
 
+
 MIG_SLICES: tuple[tuple[str, int], ...] = (
     ("A30", 4),
     ("RTX PRO 6000", 4),
