@@ -14,6 +14,7 @@ from diagnostics.snapshot import Gpu, Node, Origin, Past, Pod, gpu_resources
 from diagnostics.snapshot.claims import is_served_by_claims
 
 WHOLE_GPU = "nvidia.com/gpu"
+MIG_UUID_PREFIX = "MIG-"
 PCI_COLONS = 2
 """`00000000:0f:00.0`"""
 
@@ -92,7 +93,7 @@ def _named(node: Node, holders: list[Pod], readings: list[DeviceReading]) -> lis
         found.setdefault(gpu.slot, gpu)
     known = {gpu.uuid for gpu in found.values() if gpu.uuid}
     for uuid, seen in status.items():
-        if uuid in known:
+        if uuid in known or _is_instance_shown(uuid, seen, found, node):
             continue
         slot = f"{node.name}/{uuid}"
         resource = seen[0][1]
@@ -109,6 +110,30 @@ def _named(node: Node, holders: list[Pod], readings: list[DeviceReading]) -> lis
             holder_source="pod status",
         )
     return list(found.values())
+
+
+def _is_instance_shown(
+    uuid: str, seen: list[tuple[str, str, str]], found: dict[str, Gpu], node: Node
+) -> bool:
+    """Whether a reading shows this MIG instance already; what pod status says of it then goes there.
+
+    Metrics give an instance the UUID of its board, and pod status one of its own, so that only the pod joins them.
+    Where the readings show as many instances as the node has, no other can exist, whatever its pod.
+    """
+    if not uuid.startswith(MIG_UUID_PREFIX):
+        return False
+    resource, pods = seen[0][1], {key for key, _, _ in seen}
+    instances = [gpu for gpu in found.values() if gpu.mig_instance is not None and gpu.resource == resource]
+    for gpu in instances:
+        if gpu.holder_source == "metric label" and pods & set(gpu.holders):
+            found[gpu.slot] = msgspec.structs.replace(
+                gpu,
+                is_healthy=all(health != "Unhealthy" for _, _, health in seen),
+                holders=tuple(dict.fromkeys(key for key, _, _ in seen)),
+                holder_source="pod status",
+            )
+            return True
+    return len(instances) >= node.capacity.get(resource, 0.0)
 
 
 def _status_by_uuid(holders: list[Pod]) -> dict[str, list[tuple[str, str, str]]]:

@@ -132,6 +132,45 @@ def test_mig_instances_are_devices_of_their_own_resource() -> None:
     assert {gpu.resource for gpu in found} == {"nvidia.com/mig-1g.10gb"}
 
 
+def mig_node(instances: float = 2.0) -> Node:
+    amounts = {"nvidia.com/gpu": 0.0, "nvidia.com/mig-1g.10gb": instances}
+    return node(gpus=0, capacity=amounts, allocatable=amounts)
+
+
+def holder_of_instance(name: str, uuid: str, health: str = "Healthy") -> Pod:
+    """Of one MIG instance, which pod status names by a UUID that no metric has."""
+    resource = "nvidia.com/mig-1g.10gb"
+    held = container(gpus=0, requests={resource: 1.0}, devices=(DeviceHealth(resource, uuid, health),))
+    return pod(name, containers=(held,))
+
+
+def test_a_mig_instance_in_pod_status_is_the_one_whose_label_names_the_pod() -> None:
+    parts = [
+        reading(0, mig_profile="1g.10gb", mig_instance="7", pods=("research/a",)),
+        reading(0, mig_profile="1g.10gb", mig_instance="9"),
+    ]
+    found = devices([mig_node()], [holder_of_instance("a", "MIG-1", "Unhealthy")], parts)
+    assert [(gpu.slot, gpu.holders, gpu.holder_source, gpu.is_healthy) for gpu in found] == [
+        ("gpu-1/00000000:10:00.0/mig-7", ("research/a",), "pod status", False),
+        ("gpu-1/00000000:10:00.0/mig-9", (), "", None),
+    ]
+
+
+def test_a_mig_instance_without_a_label_adds_none_to_those_that_the_node_has() -> None:
+    parts = [reading(0, mig_profile="1g.10gb", mig_instance=i) for i in ("7", "9")]
+    found = devices([mig_node()], [holder_of_instance("a", "MIG-1")], parts)
+    assert [(gpu.slot, gpu.holders, gpu.holder_source) for gpu in found] == [
+        ("gpu-1/00000000:10:00.0/mig-7", ("research/a",), "count"),
+        ("gpu-1/00000000:10:00.0/mig-9", (), ""),
+    ]
+
+
+def test_a_mig_instance_that_no_metric_shows_is_named_by_pod_status() -> None:
+    parts = [reading(0, mig_profile="1g.10gb", mig_instance="7")]
+    found = devices([mig_node()], [holder_of_instance("a", "MIG-1")], parts)
+    assert [gpu.slot for gpu in found] == ["gpu-1/00000000:10:00.0/mig-7", "gpu-1/MIG-1"]
+
+
 def test_a_node_is_found_by_short_name_exporter_pod_and_address() -> None:
     full = node("gpu-1.example.internal", gpus=3)
     exporter = pod("dcgm-exporter-x", gpus=0, node=full.name, ip="10.1.2.3")
