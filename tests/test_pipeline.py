@@ -13,7 +13,15 @@ from diagnostics.collect import Take
 from diagnostics.collect.windows import extended
 from diagnostics.findings import Diagnosis
 from diagnostics.limits import Limits
-from diagnostics.models import ArchiveState, Cluster, Incident, IncidentEvent, Observation, StoredSnapshot
+from diagnostics.models import (
+    ArchivedSnapshot,
+    ArchiveState,
+    Cluster,
+    Incident,
+    IncidentEvent,
+    Observation,
+    StoredSnapshot,
+)
 from diagnostics.rules import diagnose
 from diagnostics.snapshot import Metrics, Past, Snapshot, Source, SourceState, SourceStatus
 from tests.builders import NOW, gpu, node, pod, snapshot
@@ -240,7 +248,7 @@ def test_a_killed_poll_leaves_nothing_and_the_next_carries_on(
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=10)
 
-    for model in (Observation, Incident, IncidentEvent, StoredSnapshot):
+    for model in (Observation, Incident, IncidentEvent, StoredSnapshot, ArchivedSnapshot, ArchiveState):
         assert not model.objects.exists(), model
     answers.append(read())
     assert pipeline.observe("prod") is None, "its lease still runs"

@@ -1,4 +1,4 @@
-"""A snapshot as what differs from another one (its base), and back. Pure; figures in docs/decisions/0005.
+"""A snapshot as what differs from another one (its base), and back. Pure; figures in docs/decisions/0006.
 
 Objects that the base has too are named by their place in it; measured values are columns (`measured`). A whole one is
 the same without a base. Everything comes back as it was, but for metrics and windows, which are rounded.

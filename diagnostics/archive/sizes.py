@@ -120,7 +120,10 @@ def _share(model: type[models.Model], mine: models.QuerySet[Any], rows: int) -> 
     """Of the table, by packed bytes where there are any: a patch is a tenth of a whole snapshot."""
     if not rows:
         return 0.0
-    if any(field.name == "data" for field in model._meta.concrete_fields):
+    if any(
+        field.name == "data" and isinstance(field, models.BinaryField)
+        for field in model._meta.concrete_fields
+    ):
         of_mine = mine.order_by().aggregate(size=Sum(Length("data")))["size"] or 0
         of_all = model._base_manager.order_by().aggregate(size=Sum(Length("data")))["size"] or 0
         if of_all:

@@ -204,6 +204,13 @@ def ledger(arguments: "Sequence[str]") -> None:
     _django("ledger", *arguments)
 
 
+@main.command("retention")
+@click.option("--delete", is_flag=True, help="Remove at once what has been kept for long enough.")
+def retention(*, delete: bool) -> None:
+    """Show what is kept of each cluster, for how long, and the size that it comes to."""
+    _django("retention", *(["--delete"] if delete else []))
+
+
 def _django(*arguments: str) -> None:
     """Run a management command; Django is loaded only now."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuhealth.settings")

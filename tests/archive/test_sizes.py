@@ -9,7 +9,7 @@ from django.core.management import call_command
 
 from diagnostics import archive
 from diagnostics.archive.sizes import Size, sizes
-from diagnostics.models import ArchivedSnapshot, Cluster, Observation
+from diagnostics.models import ArchivedSnapshot, Cluster, Incident, IncidentEvent, Observation
 from diagnostics.retention import Retention
 from tests.builders import NOW, event, gpu, node, pod, snapshot
 
@@ -71,6 +71,22 @@ def test_two_clusters_share_a_table_by_what_they_packed(cluster: Cluster) -> Non
     assert (by_kind(other)["snapshots day"].bytes_now or 0) > 20 * (
         by_kind(cluster)["snapshots day"].bytes_now or 0
     )
+
+
+def test_records_without_packed_data_are_shared_by_rows(cluster: Cluster) -> None:
+    for slug, number in (("prod", 1), ("lab", 3)):
+        owner, _ = Cluster.objects.get_or_create(slug=slug, defaults={"name": slug})
+        trouble = Incident.objects.create(
+            cluster=owner, severity_rank=0, finding={}, first_seen=NOW, last_seen=NOW, fingerprint=slug
+        )
+        for _ in range(number):
+            IncidentEvent.objects.create(incident=trouble, at=NOW, kind="opened", data={"severity": "info"})
+    size = by_kind(cluster)["events of incidents"]
+    others = {s.kind: s for s in sizes(Cluster.objects.get(slug="lab"), Retention(), MINUTE)}[
+        "events of incidents"
+    ]
+    assert size.bytes_now
+    assert others.bytes_now == pytest.approx(3 * size.bytes_now, abs=2)
 
 
 def test_the_command_shows_it(cluster: Cluster, settings: Any) -> None:

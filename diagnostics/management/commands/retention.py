@@ -31,7 +31,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """One table per cluster."""
-        for cluster in Cluster.objects.all():
+        clusters = Cluster.objects.all()
+        if not clusters:
+            self.stdout.write("no cluster has been polled yet")
+        for cluster in clusters:
             self.stdout.write(f"{cluster.slug}:")
             if options["delete"]:
                 self._delete(cluster)
