@@ -68,23 +68,29 @@ def training(chance: float, *, is_gang: bool) -> Callable[[int, int], Doings]:
 
 
 def notebook(chance: Random, workdays: Sequence[bool]) -> Callable[[int, int], Doings]:
-    """Cells of a few minutes with thought in between, a lunch break; nothing at night and at weekends."""
+    """Cells of a few minutes with thought in between, a lunch break; nothing at night and at weekends.
+
+    No pause is near the half hour from which on it is idle, and no cell so short that a poll every 5 minutes misses it:
+    one more or one less would change what the time around it counts as.
+    """
     seed = chance.random()
 
     def doings(start: int, end: int) -> Doings:
         random = Random(f"{seed}")
-        found = [(start, "empty"), (start + HOUR_S, "thinking")]
+        found = [(start, "empty")]
         for day, is_workday in enumerate(workdays):
             if not is_workday:
                 continue
             morning, evening = day * DAY_S + 9 * HOUR_S, day * DAY_S + 18 * HOUR_S
             t = morning + random.randrange(HOUR_S)
+            if start + 20 * MINUTE_S < t < start + 60 * MINUTE_S:
+                t = start + 20 * MINUTE_S
             while t < evening:
                 is_lunch = day * DAY_S + 12 * HOUR_S <= t < day * DAY_S + 13 * HOUR_S
                 if is_lunch:
                     t += random.randrange(50 * MINUTE_S, 80 * MINUTE_S)
                     continue
-                busy, rest = random.randrange(3 * MINUTE_S, 25 * MINUTE_S), random.randrange(3, 18) * MINUTE_S
+                busy, rest = random.randrange(6 * MINUTE_S, 25 * MINUTE_S), random.randrange(3, 18) * MINUTE_S
                 if start <= t < end:
                     found += [(t, "cell"), (t + busy, "thinking")]
                 t += busy + rest
