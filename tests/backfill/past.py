@@ -6,6 +6,7 @@ from datetime import datetime
 from diagnostics import usage
 from diagnostics.models import STATES, Allocation, Cluster, StateInterval, UsageHour, Workload
 from diagnostics.simulator import truth
+from diagnostics.usage.moments import to_ms
 
 LONG_MS = 24 * 3_600_000
 """Lines of more GPU-time than this are told to 2 % of their own, shorter ones of their team's."""
@@ -25,6 +26,24 @@ def sums(cluster: Cluster, start: datetime, end: datetime) -> truth.Sums:
     for hour in usage.hours(cluster, start, end):
         total[names[hour.workload], "gap" if hour.is_gap else hour.state.value] += hour.gpu_ms
     return dict(total)
+
+
+def sums_within(cluster: Cluster, start: datetime, end: datetime) -> truth.Sums:
+    """As `sums`, of any span: from the stays; whose working time is one state."""
+    names = dict(Workload.objects.filter(cluster=cluster).values_list("pk", "namespace"))
+    total: Counter[tuple[str, str]] = Counter()
+    first, last = to_ms(start), to_ms(end)
+    rows = list(StateInterval.objects.filter(cluster=cluster, start_ms__lt=last, end_ms__gt=first))
+    spans = [(row.start_ms, row.end_ms, STATES[row.state], row.holders, row.is_gap) for row in rows]
+    spans += [
+        (stay.start, stay.end, stay.state, list(stay.holders), stay.is_gap)
+        for stay in usage.open_stays(cluster).values()
+    ]
+    for begun, ended, state, holders, is_gap in spans:
+        ms = max(0, min(ended, last) - max(begun, first))
+        team = names[holders[0]] if holders else ""
+        total[team, "gap" if is_gap else state.value] += ms
+    return {key: ms for key, ms in total.items() if ms}
 
 
 def stays(cluster: Cluster) -> list[tuple[object, ...]]:

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from diagnostics import backfill, usage
+from diagnostics import backfill, pipeline, usage
 from diagnostics.clusters import DeclaredCluster, DeclaredPrometheus
 from diagnostics.models import Allocation, Backfill, Cluster, Device
 from diagnostics.simulator import truth
+from diagnostics.simulator.server import SimulatedCluster
 from tests.backfill import blocks, past
 from tests.servers import prometheus
+from tests.simulated import Stepping
 
 pytestmark = [pytest.mark.service, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 
@@ -19,6 +22,7 @@ STEP = timedelta(minutes=2)
 START = blocks.START + timedelta(days=3)
 END = START + timedelta(days=1)
 NOW = END + timedelta(hours=1)
+TAIL = timedelta(minutes=40)
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +87,26 @@ def test_a_killed_run_is_taken_up_where_it_was(declared: None, monkeypatch: pyte
     assert past.ledger(cluster) == past.ledger(whole)
     assert past.stays(cluster) == past.stays(whole)
     assert past.allocations(cluster) == past.allocations(whole)
+
+
+def test_live_and_back_filled_agree(declared: None, settings: Any, tmp_path: Path) -> None:
+    """Ninety minutes polled from the API and the exporters, and the same from Prometheus."""
+    start, end = START + timedelta(hours=8), START + timedelta(hours=9, minutes=30)
+    clock = Stepping(start - TAIL)
+    with SimulatedCluster(blocks.CONFIG, clock) as simulated:
+        target = DeclaredCluster(
+            kubeconfig=str(simulated.write_kubeconfig(tmp_path / "kubeconfig")),
+            exporters=tuple(simulated.exporter_urls),
+            log_pods=0,
+        )
+        settings.CLUSTERS |= {"live": target}
+        while clock.now <= end + TAIL:
+            assert pipeline.observe("live", clock=clock) is not None
+            clock.now += STEP
+    live = Cluster.objects.get(slug="live")
+    cluster = past.polled("undisturbed", end)
+    row = Backfill.objects.create(cluster=cluster, start=start, end=end, done_from=end)
+    backfill.run(cluster, row, lambda: NOW)
+    rebuilt, seen = past.sums_within(cluster, start, end), past.sums_within(live, start, end)
+    assert past.differences(rebuilt, seen) == {}
+    assert sum(rebuilt.values()) == sum(seen.values()) == 96 * 90 * 60_000

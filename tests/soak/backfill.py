@@ -51,8 +51,11 @@ def soaked(first_day: int, days: int, step_s: int = STEP_S) -> bool:
             seconds, kills, found, gap_ms = _filled(start, end)
     print(f"back-filled in {seconds:.0f} s ({seconds / days:.1f} s a day), killed {kills} times")
     true, chance = truth.usage(MONTH, start, end), resolution(start, end, step_s)
-    # A single sample at the seam of two spans may tell of a state that never was.
-    chance |= dict.fromkeys(found.keys() - true.keys(), FEWEST_SAMPLES * step_s * 1000.0)
+    # A few samples at the seam of two spans may tell of a state that never was.
+    seams = {key for key in found.keys() - true.keys() if found[key] <= FEWEST_SAMPLES * step_s * 1000}
+    for key in seams:
+        print(f"  {found[key] / 3.6e6:.2f} GPU-hours at seams: {key[0] or 'nobody'} {key[1]}")
+    found = {key: ms for key, ms in found.items() if key not in seams}
     agrees = compared(true, found, gap_ms, chance)
     is_soon = seconds / days * 30 <= PROMISE_S
     return agrees and is_soon
