@@ -33,11 +33,12 @@ class Packed(NamedTuple):
 def packed(cluster: Cluster, snapshot: Snapshot, recent: RecentSamples | None) -> Packed:
     """The snapshot, as the latest and for the archive, and what the next poll is to know."""
     has_content = any(snapshot.source(source).state.is_usable for source in (Source.NODES, Source.PODS))
+    encoded = stored.encoded(snapshot) if has_content else None
     return Packed(
         cluster.pk,
         snapshot,
-        stored.dumps(snapshot) if has_content else None,
-        tiers.entry(cluster, snapshot) if has_content else None,
+        stored.compressed(encoded) if encoded is not None else None,
+        tiers.entry(cluster, snapshot, encoded) if has_content else None,
         past.pack(snapshot) if has_content else None,
         tuple(event_hours.changed_hours(cluster, snapshot.events, snapshot.taken_at)),
         windows.encode(recent) if recent is not None else None,

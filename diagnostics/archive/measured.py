@@ -52,19 +52,21 @@ _PLAIN = tuple(field for field in Window.__struct_fields__ if field not in _STAT
 def metrics_table(gpus: Sequence[Gpu]) -> Table:
     """The last sample of each device."""
     places = [i for i, gpu in enumerate(gpus) if gpu.metrics is not None]
-    rows = map(attrgetter(*_METRICS), [gpus[i].metrics for i in places])
-    return Table(_places(places, gpus), _columns(_METRICS, rows))
+    return Table(_places(places, gpus), _columns(_METRICS, [gpus[i].metrics for i in places]))
 
 
 def windows_table(gpus: Sequence[Gpu]) -> Table:
     """The window of each device; a statistic is three columns."""
     places = [i for i, gpu in enumerate(gpus) if gpu.window is not None]
     windows = [gpus[i].window for i in places]
-    columns = _columns(_PLAIN, map(attrgetter(*_PLAIN), windows))
+    columns = _columns(_PLAIN, windows)
     for field in _STATS:
         stats = list(map(attrgetter(field), windows))
-        parts = [(None, None, None) if s is None else (s.min, s.mean, s.max) for s in stats]
-        columns |= _columns(tuple(f"{part} {field}" for part in _PARTS), parts)
+        for part in _PARTS:
+            of_part = attrgetter(part)
+            values = [None if stat is None else of_part(stat) for stat in stats]
+            if any(value is not None for value in values):
+                columns[f"{part} {field}"] = _column(field, values)
     return Table(_places(places, gpus), columns)
 
 
@@ -96,17 +98,17 @@ def _places(places: list[int], gpus: Sequence[Gpu]) -> tuple[int, ...] | None:
     return None if len(places) == len(gpus) else tuple(places)
 
 
-def _columns(fields: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> dict[str, Column]:
-    """Fields that nobody has are left out."""
-    columns = zip(*rows, strict=True)
-    return {
-        field: _column(field, values)
-        for field, values in zip(fields, columns, strict=False)
-        if any(value is not None for value in values)
-    }
+def _columns(fields: tuple[str, ...], objects: Sequence[Any]) -> dict[str, Column]:
+    """Fields that nobody has are left out. By field, not by object: a tuple for each object would be garbage."""
+    found = {}
+    for field in fields:
+        values = list(map(attrgetter(field), objects))
+        if any(value is not None for value in values):
+            found[field] = _column(field, values)
+    return found
 
 
-def _column(field: str, values: tuple[Any, ...]) -> Column:
+def _column(field: str, values: Sequence[Any]) -> Column:
     step = next((step for ending, step in STEPS.items() if field.endswith(ending)), 0.0)
     if step:
         try:

@@ -6,13 +6,12 @@ the same without a base. Everything comes back as it was, but for metrics and wi
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
 
 import msgspec
 import zstandard
 
 from diagnostics.archive.measured import Table, measured, metrics_table, windows_table
-from diagnostics.snapshot import Snapshot
+from diagnostics.snapshot import Snapshot, stored
 from diagnostics.snapshot.stored import MAX_BYTES, UnreadableSnapshot
 
 _LISTS = (
@@ -41,6 +40,8 @@ class _Patch(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
+_raw_fields = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
+_NONE = msgspec.Raw(_encode(()))
 _raw_list = msgspec.msgpack.Decoder(tuple[msgspec.Raw, ...]).decode
 _read_patch = msgspec.msgpack.Decoder(_Patch).decode
 _read_snapshot = msgspec.msgpack.Decoder(Snapshot).decode
@@ -69,18 +70,17 @@ class Base(msgspec.Struct, frozen=True):
             raise _damaged(error) from error
 
 
-def pack(snapshot: Snapshot, base: Base | None) -> bytes:
-    """`snapshot` as msgpack, compressed; with a base it can be read with that one alone."""
+def pack(snapshot: Snapshot, base: Base | None, encoded: bytes | None = None) -> bytes:
+    """`snapshot` as msgpack, compressed; with a base it can be read with that one alone. `encoded`: what
+    `stored.encoded` makes of it, where that is there already.
+    """
+    plain = _raw_fields(stored.encoded(snapshot) if encoded is None else encoded)
     bare = tuple(msgspec.structs.replace(gpu, metrics=None, window=None) for gpu in snapshot.gpus)
+    lists = {name: plain.pop(name, _NONE) for name in _LISTS}
+    lists["gpus"] = msgspec.Raw(_encode(bare))
     patch = _Patch(
-        fields={
-            name: msgspec.Raw(_encode(getattr(snapshot, name)))
-            for name in snapshot.__struct_fields__
-            if name not in _LISTS
-        },
-        objects={
-            name: _objects(bare if name == "gpus" else getattr(snapshot, name), base, name) for name in _LISTS
-        },
+        fields=plain,
+        objects={name: _objects(raw, base, name) for name, raw in lists.items()},
         metrics=metrics_table(snapshot.gpus),
         windows=windows_table(snapshot.gpus),
     )
@@ -130,8 +130,8 @@ def _damaged(error: Exception) -> UnreadableSnapshot:
     return UnreadableSnapshot(f"the archived snapshot is damaged: {error}")
 
 
-def _objects(items: Any, base: Base | None, name: str) -> _Objects:
-    raws = _raw_list(_encode(items))
+def _objects(items: msgspec.Raw, base: Base | None, name: str) -> _Objects:
+    raws = _raw_list(items)
     if base is None:
         return _Objects(((_NEW, len(raws)),) if raws else (), raws)
     places = {raw: place for place, raw in enumerate(base.objects.get(name, ()))}

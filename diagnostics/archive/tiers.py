@@ -36,8 +36,11 @@ class Moment(NamedTuple):
     tier: str
 
 
-def entry(cluster: Cluster, snapshot: Snapshot) -> Entry:
-    """`snapshot` packed against the whole one of its hour, or whole where there is none that can be read."""
+def entry(cluster: Cluster, snapshot: Snapshot, encoded: bytes | None = None) -> Entry:
+    """`snapshot` packed against the whole one of its hour, or whole where there is none that can be read.
+
+    `encoded`: what `stored.encoded` makes of it, where that is there already.
+    """
     hour = snapshot.taken_at.replace(minute=0, second=0, microsecond=0)
     day = hour.replace(hour=0)
     of_today = ArchivedSnapshot.objects.filter(
@@ -46,11 +49,11 @@ def entry(cluster: Cluster, snapshot: Snapshot) -> Entry:
     whole = of_today.filter(taken_at__gte=hour, taken_at__lte=snapshot.taken_at).order_by("-taken_at").first()
     if whole is not None:
         try:
-            return Entry(Tier.POLL, whole.pk, patches.pack(snapshot, Base.of(bytes(whole.data))))
+            return Entry(Tier.POLL, whole.pk, patches.pack(snapshot, Base.of(bytes(whole.data)), encoded))
         except UnreadableSnapshot as error:
             log.warning("%s: archive of %s: %s", cluster, whole.taken_at, error)
     tier = Tier.HOUR if of_today.filter(tier=Tier.DAY).exists() else Tier.DAY
-    return Entry(tier, None, patches.pack(snapshot, None))
+    return Entry(tier, None, patches.pack(snapshot, None, encoded))
 
 
 def keep(cluster: Cluster, taken_at: datetime, packed: Entry) -> None:

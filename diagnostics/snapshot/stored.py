@@ -20,8 +20,17 @@ class UnreadableSnapshot(ValueError):
 
 def dumps(snapshot: Snapshot) -> bytes:
     """`snapshot` as bytes: magic, one version byte, then a zstandard frame of msgpack."""
-    packed = _encoder.encode(snapshot)
-    return MAGIC + bytes([VERSION]) + zstandard.ZstdCompressor(level=3).compress(packed)
+    return compressed(encoded(snapshot))
+
+
+def encoded(snapshot: Snapshot) -> bytes:
+    """The first half of `dumps`: plain msgpack, a map of the snapshot's fields."""
+    return _encoder.encode(snapshot)
+
+
+def compressed(plain: bytes) -> bytes:
+    """The second half of `dumps`."""
+    return MAGIC + bytes([VERSION]) + zstandard.ZstdCompressor(level=3).compress(plain)
 
 
 def loads(data: bytes) -> Snapshot:
