@@ -6,7 +6,6 @@ from django.db import models
 
 from diagnostics.models.cluster import Cluster
 
-
 STAGES = ("kubernetes", "logs", "metrics", "assemble", "collect", "diagnose", "record", "ledger", "archive")
 """Stages of a poll in the order in which they are shown: the parts of `collect`, then the whole, then what follows."""
 
