@@ -1,6 +1,7 @@
 """run(): fills a span from Prometheus, the newest chunk first, each exactly once whatever happens in between."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from traceback import format_exception
@@ -35,8 +36,10 @@ from diagnostics.text import counted
 from diagnostics.usage.moments import from_ms, span_ms, to_ms
 
 MOST_MARKS = 100_000
-"""Devices times steps of one chunk: about two seconds of work."""
-LONGEST, SHORTEST = timedelta(hours=12), timedelta(minutes=15)
+"""Devices times steps of one chunk: about two seconds of work, unless an hour has more."""
+HOUR = timedelta(hours=1)
+LONGEST, SHORTEST = 12 * HOUR, HOUR / 4
+"""A chunk is an hour at least, because of the context that comes with it: less only where that is refused."""
 READ_WITHIN_S = 120.0
 Status = Backfill.Status
 log = logging.getLogger(__name__)
@@ -138,6 +141,9 @@ class _Work:
         """A chunk may be so long: less after one that could not be read in one go."""
         self.coarse = coarse_step(row.start, row.done_from)
         self.held: list[tuple[datetime, int]] | None = None
+        self.left_out: Counter[str] = Counter()
+        self.is_by_labels = False
+        """Some of it rests on the labels of GPU metrics alone."""
 
     def next_chunk(self) -> None:
         """Fill the chunk before `done_from`, or find out that there is nothing to fill it with."""
@@ -159,7 +165,7 @@ class _Work:
 
     def _start(self, end: datetime, devices: int) -> datetime:
         """Chunks begin at whole multiples of their length, so that hours are summed in one go."""
-        length = min(self.most, max(SHORTEST, self.step * (MOST_MARKS // max(1, devices))))
+        length = min(self.most, max(HOUR, self.step * (MOST_MARKS // max(1, devices))))
         for whole in (12, 6, 4, 3, 2, 1):
             if length >= timedelta(hours=whole):
                 length = timedelta(hours=whole)
@@ -190,7 +196,18 @@ class _Work:
             return None
         ms = span_ms(step)
         frame = frame_of(start, end, ms, MISSED_POLLS * ms, self.limits.site)
-        return rebuilt(history.snapshots, self.limits.site, frame, is_gone=history.has_objects)
+        found = rebuilt(history.snapshots, self.limits.site, frame, is_gone=history.has_objects)
+        self.left_out.update({skip.reason: skip.count for skip in history.skipped})
+        self.is_by_labels |= not (history.has_objects or found.is_empty)
+        return found
+
+    def _notes(self) -> str:
+        """What the result rests on, and what could not be used."""
+        notes = [f"{reason} ({count})" for reason, count in self.left_out.most_common(3)]
+        words = [f"left out: {', '.join(notes)}"] if notes else []
+        if self.is_by_labels:
+            words.insert(0, "without kube-state-metrics: holders by the labels of GPU metrics alone")
+        return storable_text("; ".join(words), 2000)
 
     def _commit(self, start: datetime, end: datetime, found: Rebuilt) -> None:
         """Keep the chunk and the progress, or neither."""
@@ -211,7 +228,7 @@ class _Work:
     def _progress(self, start: datetime, end: datetime) -> None:
         """Only one of two runs gets past this: the other finds that the chunk is done."""
         rows = Backfill.objects.filter(pk=self.row.pk, done_from=end, status=Status.RUNNING)
-        if not rows.update(done_from=start, attempts=0, detail="", updated_at=timezone.now()):
+        if not rows.update(done_from=start, attempts=0, detail=self._notes(), updated_at=timezone.now()):
             raise Overtaken
 
     def _fill_absences(self, found: Rebuilt, rows: Placed, end: int) -> None:

@@ -56,7 +56,8 @@ def test_time_before_the_first_poll_is_filled(kept: Kept, cluster: Cluster) -> N
     kept.lines += busy(held(board("b"), "nb-0", "team-blue"), START - HOUR, END + HOUR, sm=0.0)
     kept.lines += busy(board("c"), half, END + HOUR)
     row = fill(cluster)
-    assert (row.status, row.detail, row.done_from) == (Status.DONE, "", START)
+    assert (row.status, row.done_from) == (Status.DONE, START)
+    assert row.detail == "without kube-state-metrics: holders by the labels of GPU metrics alone"
     assert hours(cluster) == {
         ("team-red", "effective"): 6.0,
         ("team-blue", "idle_held"): 6.0,
@@ -235,8 +236,11 @@ def test_our_own_errors_are_kept_and_not_fatal(
 def test_names_that_no_column_takes_are_left_out(kept: Kept, cluster: Cluster) -> None:
     kept.lines += busy(board("a", "n" * 300), START - HOUR, END + HOUR)
     kept.lines += busy(held(board("b"), "p" * 300, "t" * 300), START - HOUR, END + HOUR)
+    kept.lines += busy(board("c", "") | {"instance": "10.0.0.3:9400"}, START, END)
     for _ in range(2):
-        assert fill(cluster).status == Status.DONE
+        row = fill(cluster)
+        assert row.status == Status.DONE
+        assert "left out: nothing says on which node the device is (" in row.detail
     assert [device.slot for device in Device.objects.all()] == ["gpu-1/00000000:11:00.0"]
     assert Workload.objects.get(kind="Pod").name == "p" * 253
 
