@@ -5,296 +5,592 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('diagnostics', '0001_initial'),
+        ("diagnostics", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='GpuModel',
+            name="GpuModel",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=120, unique=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=120, unique=True)),
             ],
         ),
         migrations.CreateModel(
-            name='Backfill',
+            name="Backfill",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('start', models.DateTimeField()),
-                ('end', models.DateTimeField()),
-                ('done_from', models.DateTimeField()),
-                ('status', models.CharField(choices=[('waiting', 'Waiting'), ('running', 'Running'), ('done', 'Done'), ('impossible', 'Impossible'), ('failed', 'Failed')], default='waiting', max_length=12)),
-                ('detail', models.TextField(blank=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='backfills', to='diagnostics.cluster')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("start", models.DateTimeField()),
+                ("end", models.DateTimeField()),
+                ("done_from", models.DateTimeField()),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "Waiting"),
+                            ("running", "Running"),
+                            ("done", "Done"),
+                            ("impossible", "Impossible"),
+                            ("failed", "Failed"),
+                        ],
+                        default="waiting",
+                        max_length=12,
+                    ),
+                ),
+                ("detail", models.TextField(blank=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="backfills",
+                        to="diagnostics.cluster",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-end'],
+                "ordering": ["-end"],
             },
         ),
         migrations.CreateModel(
-            name='Excerpt',
+            name="Excerpt",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField()),
-                ('moment', models.CharField(max_length=12)),
-                ('is_cut', models.BooleanField(default=False)),
-                ('data', models.BinaryField()),
-                ('incident', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='excerpts', to='diagnostics.incident')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("at", models.DateTimeField()),
+                ("moment", models.CharField(max_length=12)),
+                ("is_cut", models.BooleanField(default=False)),
+                ("data", models.BinaryField()),
+                (
+                    "incident",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="excerpts",
+                        to="diagnostics.incident",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['at'],
+                "ordering": ["at"],
             },
         ),
         migrations.CreateModel(
-            name='LedgerState',
+            name="LedgerState",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('complete_through', models.DateTimeField(null=True)),
-                ('data', models.BinaryField(default=bytes)),
-                ('cluster', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='ledger', to='diagnostics.cluster')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("complete_through", models.DateTimeField(null=True)),
+                ("data", models.BinaryField(default=bytes)),
+                (
+                    "cluster",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="ledger",
+                        to="diagnostics.cluster",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Node',
+            name="Node",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=253)),
-                ('uid', models.CharField(blank=True, max_length=60)),
-                ('rack', models.CharField(blank=True, max_length=253)),
-                ('zone', models.CharField(blank=True, max_length=253)),
-                ('nvlink_domain', models.CharField(blank=True, max_length=253)),
-                ('model', models.CharField(blank=True, max_length=120)),
-                ('driver', models.CharField(blank=True, max_length=60)),
-                ('kubelet', models.CharField(blank=True, max_length=60)),
-                ('boot_id', models.CharField(blank=True, max_length=60)),
-                ('mig_config', models.CharField(blank=True, max_length=120)),
-                ('gpus', models.PositiveIntegerField(default=0)),
-                ('most_gpus', models.PositiveIntegerField(default=0)),
-                ('is_cordoned', models.BooleanField(default=False)),
-                ('first_seen', models.DateTimeField()),
-                ('last_seen', models.DateTimeField()),
-                ('removed_at', models.DateTimeField(blank=True, null=True)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='nodes', to='diagnostics.cluster')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=253)),
+                ("uid", models.CharField(blank=True, max_length=60)),
+                ("rack", models.CharField(blank=True, max_length=253)),
+                ("zone", models.CharField(blank=True, max_length=253)),
+                ("nvlink_domain", models.CharField(blank=True, max_length=253)),
+                ("model", models.CharField(blank=True, max_length=120)),
+                ("driver", models.CharField(blank=True, max_length=60)),
+                ("kubelet", models.CharField(blank=True, max_length=60)),
+                ("boot_id", models.CharField(blank=True, max_length=60)),
+                ("mig_config", models.CharField(blank=True, max_length=120)),
+                ("gpus", models.PositiveIntegerField(default=0)),
+                ("most_gpus", models.PositiveIntegerField(default=0)),
+                ("is_cordoned", models.BooleanField(default=False)),
+                ("first_seen", models.DateTimeField()),
+                ("last_seen", models.DateTimeField()),
+                ("removed_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="nodes",
+                        to="diagnostics.cluster",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='MetricDay',
+            name="MetricDay",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('day', models.DateField()),
-                ('data', models.BinaryField()),
-                ('node', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='metric_days', to='diagnostics.node')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("day", models.DateField()),
+                ("data", models.BinaryField()),
+                (
+                    "node",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="metric_days",
+                        to="diagnostics.node",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Device',
+            name="Device",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slot', models.CharField(max_length=600)),
-                ('uuid', models.CharField(blank=True, max_length=80)),
-                ('model', models.CharField(blank=True, max_length=120)),
-                ('resource', models.CharField(max_length=120)),
-                ('mig_profile', models.CharField(blank=True, max_length=40)),
-                ('offset', models.PositiveSmallIntegerField(default=0)),
-                ('parts', models.PositiveSmallIntegerField(default=1)),
-                ('whole', models.PositiveSmallIntegerField(default=1)),
-                ('last_active', models.DateTimeField(blank=True, null=True)),
-                ('first_seen', models.DateTimeField()),
-                ('last_seen', models.DateTimeField()),
-                ('removed_at', models.DateTimeField(blank=True, null=True)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='devices', to='diagnostics.cluster')),
-                ('node', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='devices', to='diagnostics.node')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("slot", models.CharField(max_length=600)),
+                ("uuid", models.CharField(blank=True, max_length=80)),
+                ("model", models.CharField(blank=True, max_length=120)),
+                ("resource", models.CharField(max_length=120)),
+                ("mig_profile", models.CharField(blank=True, max_length=40)),
+                ("offset", models.PositiveSmallIntegerField(default=0)),
+                ("parts", models.PositiveSmallIntegerField(default=1)),
+                ("whole", models.PositiveSmallIntegerField(default=1)),
+                ("last_active", models.DateTimeField(blank=True, null=True)),
+                ("first_seen", models.DateTimeField()),
+                ("last_seen", models.DateTimeField()),
+                ("removed_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="devices",
+                        to="diagnostics.cluster",
+                    ),
+                ),
+                (
+                    "node",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="devices",
+                        to="diagnostics.node",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Price',
+            name="Price",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('pattern', models.CharField(max_length=120)),
-                ('per_gpu_hour', models.DecimalField(decimal_places=4, max_digits=12)),
-                ('currency', models.CharField(default='USD', max_length=3)),
-                ('valid_from', models.DateTimeField(blank=True, null=True)),
-                ('valid_to', models.DateTimeField(blank=True, null=True)),
-                ('cluster', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to='diagnostics.cluster')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("pattern", models.CharField(max_length=120)),
+                ("per_gpu_hour", models.DecimalField(decimal_places=4, max_digits=12)),
+                ("currency", models.CharField(default="USD", max_length=3)),
+                ("valid_from", models.DateTimeField(blank=True, null=True)),
+                ("valid_to", models.DateTimeField(blank=True, null=True)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        to="diagnostics.cluster",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-valid_from', 'pk'],
+                "ordering": ["-valid_from", "pk"],
             },
         ),
         migrations.CreateModel(
-            name='StateInterval',
+            name="StateInterval",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('start_ms', models.BigIntegerField()),
-                ('end_ms', models.BigIntegerField()),
-                ('state', models.PositiveSmallIntegerField()),
-                ('ineffective_ms', models.BigIntegerField(default=0)),
-                ('waste_ms', models.BigIntegerField(default=0)),
-                ('holders', models.JSONField(default=list)),
-                ('is_gap', models.BooleanField(default=False)),
-                ('is_backfilled', models.BooleanField(default=False)),
-                ('cluster', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to='diagnostics.cluster')),
-                ('device', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to='diagnostics.device')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("start_ms", models.BigIntegerField()),
+                ("end_ms", models.BigIntegerField()),
+                ("state", models.PositiveSmallIntegerField()),
+                ("ineffective_ms", models.BigIntegerField(default=0)),
+                ("waste_ms", models.BigIntegerField(default=0)),
+                ("holders", models.JSONField(default=list)),
+                ("is_gap", models.BooleanField(default=False)),
+                ("is_backfilled", models.BooleanField(default=False)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.CASCADE, to="diagnostics.cluster"
+                    ),
+                ),
+                (
+                    "device",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.CASCADE, to="diagnostics.device"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='TeamRule',
+            name="TeamRule",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('priority', models.PositiveIntegerField(default=100)),
-                ('by', models.CharField(choices=[('label', 'Label'), ('annotation', 'Annotation'), ('namespace', 'Namespace')], max_length=12)),
-                ('key', models.CharField(blank=True, max_length=253)),
-                ('pattern', models.CharField(blank=True, max_length=253)),
-                ('team', models.CharField(blank=True, max_length=120)),
-                ('cluster', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, to='diagnostics.cluster')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("priority", models.PositiveIntegerField(default=100)),
+                (
+                    "by",
+                    models.CharField(
+                        choices=[
+                            ("label", "Label"),
+                            ("annotation", "Annotation"),
+                            ("namespace", "Namespace"),
+                        ],
+                        max_length=12,
+                    ),
+                ),
+                ("key", models.CharField(blank=True, max_length=253)),
+                ("pattern", models.CharField(blank=True, max_length=253)),
+                ("team", models.CharField(blank=True, max_length=120)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        to="diagnostics.cluster",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['priority', 'pk'],
+                "ordering": ["priority", "pk"],
             },
         ),
         migrations.CreateModel(
-            name='TopologyChange',
+            name="TopologyChange",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField()),
-                ('kind', models.CharField(choices=[('node added', 'Node Added'), ('node removed', 'Node Removed'), ('node re-created', 'Node Recreated'), ('node rebooted', 'Node Rebooted'), ('cordoned', 'Cordoned'), ('uncordoned', 'Uncordoned'), ('driver changed', 'Driver Changed'), ('MIG layout changed', 'Mig Changed'), ('sharing changed', 'Sharing Changed'), ('GPU count changed', 'Gpu Count Changed'), ('GPU lost', 'Gpu Lost'), ('GPU found', 'Gpu Found'), ('GPU replaced', 'Gpu Replaced'), ('operator pod restarted', 'Operator Pod Restarted')], max_length=30)),
-                ('subject', models.CharField(max_length=600)),
-                ('before', models.CharField(blank=True, max_length=300)),
-                ('after', models.CharField(blank=True, max_length=300)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='changes', to='diagnostics.cluster')),
-                ('node', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='changes', to='diagnostics.node')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("at", models.DateTimeField()),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("node added", "Node Added"),
+                            ("node removed", "Node Removed"),
+                            ("node re-created", "Node Recreated"),
+                            ("node rebooted", "Node Rebooted"),
+                            ("cordoned", "Cordoned"),
+                            ("uncordoned", "Uncordoned"),
+                            ("driver changed", "Driver Changed"),
+                            ("MIG layout changed", "Mig Changed"),
+                            ("sharing changed", "Sharing Changed"),
+                            ("GPU count changed", "Gpu Count Changed"),
+                            ("GPU lost", "Gpu Lost"),
+                            ("GPU found", "Gpu Found"),
+                            ("GPU replaced", "Gpu Replaced"),
+                            ("operator pod restarted", "Operator Pod Restarted"),
+                        ],
+                        max_length=30,
+                    ),
+                ),
+                ("subject", models.CharField(max_length=600)),
+                ("before", models.CharField(blank=True, max_length=300)),
+                ("after", models.CharField(blank=True, max_length=300)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="changes",
+                        to="diagnostics.cluster",
+                    ),
+                ),
+                (
+                    "node",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="changes",
+                        to="diagnostics.node",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-at', '-pk'],
+                "ordering": ["-at", "-pk"],
             },
         ),
         migrations.CreateModel(
-            name='Workload',
+            name="Workload",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(blank=True, max_length=80)),
-                ('namespace', models.CharField(blank=True, max_length=253)),
-                ('name', models.CharField(blank=True, max_length=253)),
-                ('labels', models.JSONField(default=dict)),
-                ('annotations', models.JSONField(default=dict)),
-                ('first_seen', models.DateTimeField()),
-                ('last_seen', models.DateTimeField()),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='workloads', to='diagnostics.cluster')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("kind", models.CharField(blank=True, max_length=80)),
+                ("namespace", models.CharField(blank=True, max_length=253)),
+                ("name", models.CharField(blank=True, max_length=253)),
+                ("labels", models.JSONField(default=dict)),
+                ("annotations", models.JSONField(default=dict)),
+                ("first_seen", models.DateTimeField()),
+                ("last_seen", models.DateTimeField()),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="workloads",
+                        to="diagnostics.cluster",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='UsageHour',
+            name="UsageHour",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('hour', models.DateTimeField()),
-                ('state', models.PositiveSmallIntegerField()),
-                ('is_gap', models.BooleanField(default=False)),
-                ('is_backfilled', models.BooleanField(default=False)),
-                ('gpu_ms', models.BigIntegerField(default=0)),
-                ('waste_ms', models.BigIntegerField(default=0)),
-                ('cluster', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to='diagnostics.cluster')),
-                ('model', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='diagnostics.gpumodel')),
-                ('workload', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='diagnostics.workload')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("hour", models.DateTimeField()),
+                ("state", models.PositiveSmallIntegerField()),
+                ("is_gap", models.BooleanField(default=False)),
+                ("is_backfilled", models.BooleanField(default=False)),
+                ("gpu_ms", models.BigIntegerField(default=0)),
+                ("waste_ms", models.BigIntegerField(default=0)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.CASCADE, to="diagnostics.cluster"
+                    ),
+                ),
+                (
+                    "model",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.PROTECT, to="diagnostics.gpumodel"
+                    ),
+                ),
+                (
+                    "workload",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="diagnostics.workload"),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Allocation',
+            name="Allocation",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('pod', models.CharField(max_length=253)),
-                ('pod_uid', models.CharField(blank=True, max_length=60)),
-                ('slots', models.JSONField(default=list)),
-                ('started_at', models.DateTimeField()),
-                ('ended_at', models.DateTimeField(blank=True, null=True)),
-                ('is_backfilled', models.BooleanField(default=False)),
-                ('cluster', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='allocations', to='diagnostics.cluster')),
-                ('node', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='allocations', to='diagnostics.node')),
-                ('workload', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='allocations', to='diagnostics.workload')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("pod", models.CharField(max_length=253)),
+                ("pod_uid", models.CharField(blank=True, max_length=60)),
+                ("slots", models.JSONField(default=list)),
+                ("started_at", models.DateTimeField()),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
+                ("is_backfilled", models.BooleanField(default=False)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="allocations",
+                        to="diagnostics.cluster",
+                    ),
+                ),
+                (
+                    "node",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="allocations",
+                        to="diagnostics.node",
+                    ),
+                ),
+                (
+                    "workload",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="allocations",
+                        to="diagnostics.workload",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='ArchivedSnapshot',
+            name="ArchivedSnapshot",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('taken_at', models.DateTimeField()),
-                ('tier', models.CharField(choices=[('poll', 'Poll'), ('hour', 'Hour'), ('day', 'Day')], max_length=4)),
-                ('format', models.PositiveSmallIntegerField()),
-                ('data', models.BinaryField()),
-                ('base', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='patches', to='diagnostics.archivedsnapshot')),
-                ('cluster', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='archive', to='diagnostics.cluster')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("taken_at", models.DateTimeField()),
+                (
+                    "tier",
+                    models.CharField(
+                        choices=[("poll", "Poll"), ("hour", "Hour"), ("day", "Day")], max_length=4
+                    ),
+                ),
+                ("format", models.PositiveSmallIntegerField()),
+                ("data", models.BinaryField()),
+                (
+                    "base",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="patches",
+                        to="diagnostics.archivedsnapshot",
+                    ),
+                ),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="archive",
+                        to="diagnostics.cluster",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(fields=['cluster', 'tier', 'taken_at'], name='diagnostics_cluster_468dc9_idx')],
-                'constraints': [models.UniqueConstraint(fields=('cluster', 'taken_at'), name='archived_once')],
+                "indexes": [
+                    models.Index(
+                        fields=["cluster", "tier", "taken_at"], name="diagnostics_cluster_468dc9_idx"
+                    )
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("cluster", "taken_at"), name="archived_once")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='EventHour',
+            name="EventHour",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('hour', models.DateTimeField()),
-                ('count', models.PositiveIntegerField(default=0)),
-                ('data', models.BinaryField()),
-                ('cluster', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to='diagnostics.cluster')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("hour", models.DateTimeField()),
+                ("count", models.PositiveIntegerField(default=0)),
+                ("data", models.BinaryField()),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.CASCADE, to="diagnostics.cluster"
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('cluster', 'hour'), name='event_hour_once')],
+                "constraints": [models.UniqueConstraint(fields=("cluster", "hour"), name="event_hour_once")],
             },
         ),
         migrations.AddConstraint(
-            model_name='node',
-            constraint=models.UniqueConstraint(fields=('cluster', 'name'), name='node_once_per_cluster'),
+            model_name="node",
+            constraint=models.UniqueConstraint(fields=("cluster", "name"), name="node_once_per_cluster"),
         ),
         migrations.AddConstraint(
-            model_name='metricday',
-            constraint=models.UniqueConstraint(fields=('node', 'day'), name='metric_day_once'),
+            model_name="metricday",
+            constraint=models.UniqueConstraint(fields=("node", "day"), name="metric_day_once"),
         ),
         migrations.AddConstraint(
-            model_name='device',
-            constraint=models.UniqueConstraint(fields=('cluster', 'slot'), name='device_once_per_cluster'),
+            model_name="device",
+            constraint=models.UniqueConstraint(fields=("cluster", "slot"), name="device_once_per_cluster"),
         ),
         migrations.AddIndex(
-            model_name='stateinterval',
-            index=models.Index(fields=['device', 'start_ms'], name='diagnostics_device__d13cc8_idx'),
+            model_name="stateinterval",
+            index=models.Index(fields=["device", "start_ms"], name="diagnostics_device__d13cc8_idx"),
         ),
         migrations.AddIndex(
-            model_name='stateinterval',
-            index=models.Index(fields=['cluster', 'end_ms'], name='diagnostics_cluster_aca8a0_idx'),
+            model_name="stateinterval",
+            index=models.Index(fields=["cluster", "end_ms"], name="diagnostics_cluster_aca8a0_idx"),
         ),
         migrations.AddIndex(
-            model_name='stateinterval',
-            index=models.Index(condition=models.Q(('is_gap', True)), fields=['cluster', 'start_ms'], name='state_gap'),
+            model_name="stateinterval",
+            index=models.Index(
+                condition=models.Q(("is_gap", True)), fields=["cluster", "start_ms"], name="state_gap"
+            ),
         ),
         migrations.AddIndex(
-            model_name='topologychange',
-            index=models.Index(fields=['cluster', 'at'], name='diagnostics_cluster_7185e5_idx'),
+            model_name="topologychange",
+            index=models.Index(fields=["cluster", "at"], name="diagnostics_cluster_7185e5_idx"),
         ),
         migrations.AddIndex(
-            model_name='topologychange',
-            index=models.Index(fields=['node', 'at'], name='diagnostics_node_id_309778_idx'),
+            model_name="topologychange",
+            index=models.Index(fields=["node", "at"], name="diagnostics_node_id_309778_idx"),
         ),
         migrations.AddConstraint(
-            model_name='workload',
-            constraint=models.UniqueConstraint(fields=('cluster', 'kind', 'namespace', 'name'), name='workload_once_per_cluster'),
+            model_name="workload",
+            constraint=models.UniqueConstraint(
+                fields=("cluster", "kind", "namespace", "name"), name="workload_once_per_cluster"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='usagehour',
-            constraint=models.UniqueConstraint(fields=('cluster', 'hour', 'workload', 'model', 'state', 'is_gap', 'is_backfilled'), name='usage_once'),
+            model_name="usagehour",
+            constraint=models.UniqueConstraint(
+                fields=("cluster", "hour", "workload", "model", "state", "is_gap", "is_backfilled"),
+                name="usage_once",
+            ),
         ),
         migrations.AddIndex(
-            model_name='allocation',
-            index=models.Index(fields=['cluster', 'started_at'], name='diagnostics_cluster_f2f122_idx'),
+            model_name="allocation",
+            index=models.Index(fields=["cluster", "started_at"], name="diagnostics_cluster_f2f122_idx"),
         ),
         migrations.AddIndex(
-            model_name='allocation',
-            index=models.Index(fields=['node', 'started_at'], name='diagnostics_node_id_8d163b_idx'),
+            model_name="allocation",
+            index=models.Index(fields=["node", "started_at"], name="diagnostics_node_id_8d163b_idx"),
         ),
         migrations.AddIndex(
-            model_name='allocation',
-            index=models.Index(condition=models.Q(('ended_at__isnull', True)), fields=['cluster'], name='allocation_open'),
+            model_name="allocation",
+            index=models.Index(
+                condition=models.Q(("ended_at__isnull", True)), fields=["cluster"], name="allocation_open"
+            ),
         ),
     ]

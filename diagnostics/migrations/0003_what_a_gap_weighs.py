@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('diagnostics', '0002_memory'),
+        ("diagnostics", "0002_memory"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='stateinterval',
-            name='gap_shape',
+            model_name="stateinterval",
+            name="gap_shape",
             field=models.JSONField(null=True),
         ),
     ]

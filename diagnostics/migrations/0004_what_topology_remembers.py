@@ -4,38 +4,39 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('diagnostics', '0003_what_a_gap_weighs'),
+        ("diagnostics", "0003_what_a_gap_weighs"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='device',
-            name='lost_at',
+            model_name="device",
+            name="lost_at",
             field=models.DateTimeField(blank=True, null=True),
         ),
         migrations.AddField(
-            model_name='node',
-            name='mig_layout',
+            model_name="node",
+            name="mig_layout",
             field=models.CharField(blank=True, max_length=300),
         ),
         migrations.AddField(
-            model_name='node',
-            name='operator_pods',
+            model_name="node",
+            name="operator_pods",
             field=models.JSONField(default=dict),
         ),
         migrations.AddField(
-            model_name='node',
-            name='replicas',
+            model_name="node",
+            name="replicas",
             field=models.PositiveSmallIntegerField(blank=True, null=True),
         ),
         migrations.AddIndex(
-            model_name='device',
-            index=models.Index(condition=models.Q(('removed_at__isnull', True)), fields=['cluster'], name='device_live'),
+            model_name="device",
+            index=models.Index(
+                condition=models.Q(("removed_at__isnull", True)), fields=["cluster"], name="device_live"
+            ),
         ),
         migrations.AddIndex(
-            model_name='workload',
-            index=models.Index(fields=['cluster', 'last_seen'], name='diagnostics_cluster_3e5e20_idx'),
+            model_name="workload",
+            index=models.Index(fields=["cluster", "last_seen"], name="diagnostics_cluster_3e5e20_idx"),
         ),
     ]

@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('diagnostics', '0005_what_the_archive_hands_on'),
+        ("diagnostics", "0005_what_the_archive_hands_on"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='backfill',
-            name='attempts',
+            model_name="backfill",
+            name="attempts",
             field=models.PositiveSmallIntegerField(default=0),
         ),
     ]
