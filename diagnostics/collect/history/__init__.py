@@ -7,7 +7,8 @@ import msgspec
 
 from diagnostics.collect.bounded_http import Unreadable
 from diagnostics.collect.dcgm import Skips
-from diagnostics.collect.history.courses import Courses, DeviceCourse, Grid
+from diagnostics.collect.history.courses import Courses, DeviceCourse
+from diagnostics.collect.history.grid import Grid
 from diagnostics.collect.history.objects import NO_OBJECTS, Objects, fresh, objects_from, pod_label_of
 from diagnostics.collect.history.owners import Known
 from diagnostics.collect.history.questions import FIELDS, PRESENCE, HistoryQuestions

@@ -1,9 +1,7 @@
 """What the series of each device said at every step of a span: values, ages, and which pods they name. Pure."""
 
-import statistics
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -11,6 +9,8 @@ import msgspec
 from diagnostics.collect.dcgm import DUPLICATE, LINGERING, NAMELESS, Board, Skips
 from diagnostics.collect.dcgm_labels import DeviceKey, device_key, node_hints, owner_of
 from diagnostics.collect.dcgm_metrics import METRIC_BY_NAME, measured
+from diagnostics.collect.history.grid import Grid
+from diagnostics.collect.history.scrapes import alive, interval_of
 from diagnostics.collect.prometheus_connection import Series, number
 from diagnostics.collect.readings import DeviceReading
 from diagnostics.snapshot import Metrics
@@ -18,29 +18,9 @@ from diagnostics.snapshot import Metrics
 Owners = frozenset[str | None]
 UNUSABLE = float("nan")
 """A sample that is there, and is no measurement: the device is there too."""
-FRESH_SCRAPES = 1.5
-"""Of a series whose end nobody marked, what is older than so many scrapes is no sign of life."""
-_LOOK_BACK_S = 300.0
-"""For so long Prometheus shows a sample, unless it saw the series end."""
 _LINGERING_S = LINGERING.total_seconds()
 _FLAGS = frozenset({"row_remap_failed", "row_remap_pending"})
 _INTEGERS = frozenset({"xid", "clock_event_reasons", "recovery_action"})
-
-
-class Grid(msgspec.Struct, frozen=True):
-    """The steps of a span: seconds since 1970 of the first, seconds between two, and how many."""
-
-    start_s: int
-    step_s: int
-    count: int
-
-    def place(self, seconds: float) -> int | None:
-        """Number of the step at this time; None outside of the span."""
-        place = round((seconds - self.start_s) / self.step_s)
-        return place if 0 <= place < self.count else None
-
-    def at(self, place: int) -> datetime:
-        return datetime.fromtimestamp(self.start_s + place * self.step_s, UTC)
 
 
 class _Line(msgspec.Struct):
@@ -79,31 +59,26 @@ class DeviceCourse:
     def settle(self) -> None:
         """Decide which pods' series count at each step: a series lingers for minutes after its last sample."""
         by_owner = {line.owner: self._present(line.owner) for lines in self._lines.values() for line in lines}
+        interval = interval_of(self._times.values())
+        # One scrape brings all of a device's series: an owner that is half a scrape behind was not in the last one.
+        apart = _LINGERING_S if interval is None else min(_LINGERING_S, interval / 2)
         everybody = {owner: frozenset({owner}) for owner in by_owner}
-        longest = self._longest()
+        is_there = self._alive(interval)
         for place in range(self._grid.count):
-            now = self._grid.start_s + place * self._grid.step_s
             present = [
-                owner
-                for owner, is_present in by_owner.items()
-                if is_present[place] and now - self._time(owner, place) <= longest
+                owner for owner, is_present in by_owner.items() if is_present[place] and is_there[place]
             ]
             if len(present) < 2:
                 self.owners.append(everybody[present[0]] if present else None)
                 continue
             ages = {owner: self._time(owner, place) for owner in present}
-            oldest = max(ages.values()) - _LINGERING_S
+            oldest = max(ages.values()) - apart
             self.owners.append(frozenset(owner for owner, at in ages.items() if at >= oldest))
 
-    def _longest(self) -> float:
-        """Seconds for which a sample may stand for the device: one that is older only lingers."""
-        gaps = [
-            later - earlier
-            for times in self._times.values()
-            for earlier, later in pairwise(times)
-            if 0 < earlier < later
-        ]
-        return max(_LINGERING_S, FRESH_SCRAPES * statistics.median(gaps)) if gaps else _LOOK_BACK_S
+    def _alive(self, interval: float | None) -> list[bool]:
+        if not self.is_dated:
+            return [True] * self._grid.count
+        return alive(list(map(max, zip(*self._times.values(), strict=True))), self._grid, interval)
 
     def _present(self, owner: str | None) -> list[bool]:
         lines = [line.values for every in self._lines.values() for line in every if line.owner == owner]

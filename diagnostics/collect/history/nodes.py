@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from diagnostics.collect.history.courses import Grid
+from diagnostics.collect.history.grid import Grid
 from diagnostics.collect.history.runs import Answers, Run, node_of, points_of, prolong, resource_name
 from diagnostics.snapshot import Condition, Container, Node, Pod, gpu_resources
 

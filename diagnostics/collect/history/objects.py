@@ -1,17 +1,16 @@
 """Nodes and GPU pods of the past, from kube-state-metrics: for every step of a span what existed, and how. Pure."""
 
-import statistics
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
 
-from diagnostics.collect.history.courses import FRESH_SCRAPES, Grid
+from diagnostics.collect.history.grid import Grid
 from diagnostics.collect.history.nodes import node_courses, nodes_of, takers_of
 from diagnostics.collect.history.owners import chain
 from diagnostics.collect.history.pods import pods_of
 from diagnostics.collect.history.runs import Answers, Run, node_of, pod_of, points_of
+from diagnostics.collect.history.scrapes import alive, interval_of
 from diagnostics.collect.prometheus_connection import Series
 from diagnostics.snapshot import Node, Pod, Workload
 
@@ -40,22 +39,19 @@ def fresh(requests: list[Series], times: Iterable[Series], grid: Grid) -> list[S
 
     How often it is scraped shows in `times`.
     """
-    scraped = {_identity(series): points_of(series, grid) for series in times}
-    ages = [
-        later - earlier
-        for points in scraped.values()
-        for earlier, later in pairwise(dict.fromkeys(points.values()))
-    ]
-    if not ages:
-        return requests
-    oldest = FRESH_SCRAPES * statistics.median(ages)
+    scraped = {}
+    for series in times:
+        points = points_of(series, grid)
+        scraped[_identity(series)] = [points.get(place, 0.0) for place in range(grid.count)]
+    interval = interval_of(scraped.values())
     found = []
     for series in requests:
-        at = scraped.get(_identity(series), {})
+        at = scraped.get(_identity(series))
+        is_there = [True] * grid.count if at is None else alive(at, grid, interval)
         kept = tuple(
             (seconds, text)
             for seconds, text in series.values
-            if (place := grid.place(seconds)) is not None and seconds - at.get(place, seconds) <= oldest
+            if (place := grid.place(seconds)) is not None and is_there[place]
         )
         found.append(msgspec.structs.replace(series, values=kept))
     return found

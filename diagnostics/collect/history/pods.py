@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from diagnostics.collect.history.courses import Grid
+from diagnostics.collect.history.grid import Grid
 from diagnostics.collect.history.owners import owner_in
 from diagnostics.collect.history.runs import Answers, PodName, Run, node_of, pod_of, points_of, resource_name
 from diagnostics.collect.prometheus_connection import Series, number

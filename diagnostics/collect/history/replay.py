@@ -15,7 +15,8 @@ from diagnostics.collect import devices
 from diagnostics.collect.assemble import with_roots
 from diagnostics.collect.dcgm import Skips
 from diagnostics.collect.dcgm_labels import DeviceKey, is_exporter
-from diagnostics.collect.history.courses import DeviceCourse, Grid
+from diagnostics.collect.history.courses import DeviceCourse
+from diagnostics.collect.history.grid import Grid
 from diagnostics.collect.history.objects import Objects
 from diagnostics.collect.history.owners import Known, above, by_name
 from diagnostics.collect.history.runs import Run

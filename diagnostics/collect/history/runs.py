@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from diagnostics.collect.history.courses import Grid
+from diagnostics.collect.history.grid import Grid
 from diagnostics.collect.prometheus_connection import Series, number
 
 Answers = Mapping[str, Iterable[Series]]
