@@ -9,6 +9,7 @@ from django.utils import timezone
 from diagnostics import archive, identity, observations, topology, usage
 from diagnostics.collect import Clock, take_snapshot
 from diagnostics.collect.declared import declared_target
+from diagnostics.garbage import garbage_paused
 from diagnostics.incidents import record
 from diagnostics.leases import Lease, LeaseLost, confirm
 from diagnostics.models import Cluster, Observation
@@ -16,18 +17,16 @@ from diagnostics.rules import diagnose
 
 
 def observe(slug: str, clock: Clock = timezone.now) -> Observation | None:
-    """Poll the cluster declared as `slug`; None while another poll of it runs, or when this one comes too late.
-
-    All is kept in one transaction, if the lease is still ours: a poll that dies before leaves nothing behind.
-    """
+    """Poll the cluster declared as `slug`; None while another poll of it runs, or when this one comes too late. All is
+    kept in one transaction, if the lease is still ours: a poll that dies before leaves nothing behind."""
     declared = settings.CLUSTERS[slug]
-    Cluster.objects.update_or_create(slug=slug, defaults={"name": declared.name})
+    cluster, _ = Cluster.objects.update_or_create(slug=slug, defaults={"name": declared.name})
     with Lease(slug, timedelta(seconds=declared.poll_timeout_s)) as token:
         if token is None:
             return None
         stages = observations.Stages()
         try:
-            return _observe(slug, token, clock, stages)
+            return _observe(cluster, token, clock, stages)
         except LeaseLost:
             raise
         except Exception as error:
@@ -36,9 +35,9 @@ def observe(slug: str, clock: Clock = timezone.now) -> Observation | None:
     return None
 
 
-def _observe(slug: str, token: str, clock: Clock, stages: observations.Stages) -> Observation | None:
-    cluster = Cluster.objects.get(slug=slug)
-    target = declared_target(slug, settings.CLUSTERS[slug])
+@garbage_paused()
+def _observe(cluster: Cluster, token: str, clock: Clock, stages: observations.Stages) -> Observation | None:
+    target = declared_target(cluster.slug, settings.CLUSTERS[cluster.slug])
     with stages.timed("collect"):
         past, recent = archive.earlier(cluster, settings.LIMITS.site.xid_recent)
         take = take_snapshot(target, clock=clock, past=past, recent=recent, limits=settings.LIMITS)

@@ -1,9 +1,7 @@
 """One pass over the Kubernetes API: every source with its objects, its status and what it cost."""
 
-import gc
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -26,6 +24,7 @@ from diagnostics.collect.wire.nodes import (
 )
 from diagnostics.collect.wire.pods import PodConverter, PodWire
 from diagnostics.collect.wire.workloads import WorkloadConverter, WorkloadWire
+from diagnostics.garbage import garbage_paused
 from diagnostics.snapshot import Namespace, ServedApi, Skipped, Source, SourceState, SourceStatus, Workload
 from diagnostics.text import listed
 
@@ -36,19 +35,7 @@ _WORKLOADS = ("deployments", "replicasets", "statefulsets", "daemonsets", "jobs"
 _SYSTEM_NAMESPACE = "kube-system"
 
 
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Many small objects are made and none is garbage: looking for it would cost a tenth of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@_collector_paused()
+@garbage_paused()
 def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
     """Nodes, pods, events, namespaces, services and workloads with a status each. Raises nothing of its own.
 
