@@ -330,6 +330,7 @@ def test_stale_data_says_so_on_a_page_that_stands_open(
     long_ago = datetime.now(UTC) - timedelta(minutes=30)
     watched.stored_snapshot.taken_at = long_ago
     watched.stored_snapshot.save()
+    watched.observations.update(finished_at=long_ago)
 
     def steps(page: Page) -> None:
         page.clock.run_for(20_000)
