@@ -24,7 +24,7 @@ COMPONENTS: dict[str, str] = {
     "node-feature-discovery": "node feature discovery",
     "gpu-operator": "GPU operator",
 }
-"""Value of the pod's label -> component, in the order in which they wait for each other (kubernetes_gpu.md section 8).
+"""Value of the pod's label -> component, in the order in which they wait for each other (GPU operator states).
 
 The first failing one explains the others: the toolkit waits for the driver, all the rest for the toolkit.
 """

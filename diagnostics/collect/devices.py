@@ -1,7 +1,7 @@
 """Devices from metric readings, pod status and node counts, each with its holders. Pure.
 
 A device is named by metrics or by pod status; what only the counts know stays an unnamed slot. Pod status
-(KEP-4680) beats metric labels, since a label can name a finished pod (`dcgm.md`, "When pods go away").
+(KEP-4680) beats metric labels, since a label can name a finished pod (kubernetes/kubernetes issue 119423).
 """
 
 from collections import defaultdict

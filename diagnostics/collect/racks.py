@@ -15,7 +15,7 @@ RACK_LABELS = (
     "oci.oraclecloud.com/rdma.local_block_id",
     "oci.oraclecloud.com/host.rack_id",
 )
-"""Labels of clouds and of NVIDIA topograph whose value is one leaf switch or rack (`kubernetes_gpu.md` section 2)."""
+"""Labels of clouds and of NVIDIA topograph whose value is one leaf switch or rack, from the providers' documents."""
 
 EKS_LAYER = "topology.k8s.aws/network-node-layer-"
 """Followed by a number: layer 1 is the spine, the highest that a node has is the switch closest to it."""

@@ -15,7 +15,7 @@ Resources = Mapping[str, float]
 """Resource name -> amount: CPU in cores, memory and storage in bytes, the rest in counts."""
 
 GPU_RESOURCE_PREFIXES = ("nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu", "gpu.intel.com/")
-"""Extended resources that are GPUs or parts of one (`reference/kubernetes_gpu.md` section 3)."""
+"""Extended resources that are GPUs or parts of one, as their device plugins name them."""
 
 
 def gpu_resources(resources: Resources) -> dict[str, float]:
@@ -259,7 +259,7 @@ class Pod(Struct, frozen=True, kw_only=True):
         """What the scheduler reserves, per resource.
 
         max(apps + sidecars, max over ordinary init containers of itself + the sidecars started before it)
-        + overhead: the rule of KEP-753, `reference/kubernetes_gpu.md` section 4.
+        + overhead: the rule of KEP-753 (sidecar containers).
         """
         running: dict[str, float] = {}
         peak_init: dict[str, float] = {}
@@ -338,7 +338,7 @@ class Workload(Struct, frozen=True, kw_only=True):
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """An event of either API, with the times that are really set (`api_observed.md`)."""
+    """An event of either API, with the times that are really set: the scheduler leaves the old ones null."""
 
     namespace: str = ""
     type: str = ""

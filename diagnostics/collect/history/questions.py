@@ -63,12 +63,15 @@ class HistoryQuestions:
     def pods(self, pod_label: str) -> dict[str, str]:
         """For range queries: what changes in the life of GPU pods. `pod_label`: see `exported_pod` above."""
         theirs = f"and {_SAME[pod_label]} {self._gpu_pods()}"
-        waiting = f"kube_pod_container_status_waiting_reason{self._braces()} == 1"
+        waiting = f"kube_pod_container_status_waiting_reason{self._braces()}"
+        by = _SAME[pod_label].replace("on", "by", 1)
+        newest = f"max {by} (timestamp({self._gpu_pods()}))"
         return {
             "asks": f"{self._asks()} {theirs}",
             "phase": f"(kube_pod_status_phase{self._braces()} == 1) {theirs}",
             "ready": f"kube_pod_status_ready{self._braces('condition="true"')} {theirs}",
-            "waiting": f"({waiting}) {theirs}",
+            # Crash loops wait and run in turns of seconds: only a reason of the pod's last scrape counts.
+            "waiting": f"({waiting} == 1) and (timestamp({waiting}) >= {_SAME[pod_label]} group_left () {newest})",
             "restarts": f"kube_pod_container_status_restarts_total{self._braces()} {theirs}",
             "deletion": f"kube_pod_deletion_timestamp{self._braces()} {theirs}",
         }

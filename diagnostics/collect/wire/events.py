@@ -59,7 +59,7 @@ class EventConverter:
         self._parts = Parts()
 
     def __call__(self, wire: EventWire) -> Event:
-        """The scheduler sets only eventTime and series, the kubelet only the old fields (`kubernetes_gpu.md` 7).
+        """The scheduler sets only eventTime and series, the kubelet only the old fields.
 
         The last time is the latest of all that are set. An event that is about nothing raises ValueError.
         """

@@ -21,7 +21,7 @@ SIGNATURES: tuple[tuple[str, str], ...] = (
     (r"infoROM", "inforom-corrupted"),
     (r"no space left on device", "disk-full"),
 )
-"""(pattern in a container's message, cause); first match wins (kubernetes_gpu.md section 8, failure signatures)."""
+"""(pattern in a container's message, cause); first match wins; the texts are those of the GPU operator's containers."""
 
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), cause) for pattern, cause in SIGNATURES)
 
