@@ -18,7 +18,8 @@ from tests.servers import add_blocks, prometheus
 from tests.soak.installation import MONTH, SLUG, START, scratch, set_up, variables
 from tests.soak.month import Sums, compared, resolution
 
-STEP_S = 120
+STEP_S = 60
+"""As polls usually come. Coarser steps fall into step with crash loops, which repeat every 320 seconds."""
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 KILL_SHARE = 0.1
 """Of the chunks, how many die before they are kept."""
