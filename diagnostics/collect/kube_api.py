@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -25,7 +26,17 @@ from diagnostics.collect.wire.nodes import (
 from diagnostics.collect.wire.pods import PodConverter, PodWire
 from diagnostics.collect.wire.workloads import WorkloadConverter, WorkloadWire
 from diagnostics.garbage import garbage_paused
-from diagnostics.snapshot import Namespace, ServedApi, Skipped, Source, SourceState, SourceStatus, Workload
+from diagnostics.snapshot import (
+    Event,
+    Namespace,
+    ServedApi,
+    Service,
+    Skipped,
+    Source,
+    SourceState,
+    SourceStatus,
+    Workload,
+)
 from diagnostics.text import listed
 
 KUBERNETES_SOURCES = (
@@ -39,17 +50,16 @@ _SYSTEM_NAMESPACE = "kube-system"
 def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
     """Nodes, pods, events, namespaces, services and workloads with a status each. Raises nothing of its own.
 
-    Lists run one after the other: pods and events before workloads, which change least.
+    Nodes and pods are read beside the other lists: pods cost us most, the others make us wait for the server.
     """
     pass_ = _Pass(connection, target, discover(connection))
     nodes = pass_.one(Source.NODES, "nodes", lambda _: ItemReader(NodeWire, NodeConverter()))
-    pods = pass_.one(Source.PODS, "pods", lambda _: ItemReader(PodWire, PodConverter()))
-    events = pass_.one(Source.EVENTS, "events", lambda _: ItemReader(EventWire, EventConverter()))
-    namespaces = pass_.one(
-        Source.NAMESPACES, "namespaces", lambda _: ItemReader(NamespaceWire, NamespaceConverter())
-    )
-    services = pass_.one(Source.SERVICES, "services", lambda _: ItemReader(ServiceWire, ServiceConverter()))
-    workloads = pass_.workloads()
+    with ThreadPoolExecutor(1, thread_name_prefix="lists") as beside:
+        others = beside.submit(_others, pass_)
+        pods = pass_.one(Source.PODS, "pods", lambda _: ItemReader(PodWire, PodConverter()))
+        events, namespaces, services, workloads = others.result()
+    pass_.statuses.sort(key=lambda status: KUBERNETES_SOURCES.index(status.name))
+    pass_.apis.sort(key=lambda api: (api.group, api.resource))
     return ClusterObjects(
         cluster_id=_cluster_id(connection, namespaces),
         server_version=pass_.discovery.server_version,
@@ -62,6 +72,16 @@ def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
         events=tuple(events),
         namespaces=tuple(namespaces),
         services=tuple(services),
+    )
+
+
+def _others(pass_: "_Pass") -> tuple[list[Event], list[Namespace], list[Service], list[Workload]]:
+    """Events before workloads, which change least."""
+    return (
+        pass_.one(Source.EVENTS, "events", lambda _: ItemReader(EventWire, EventConverter())),
+        pass_.one(Source.NAMESPACES, "namespaces", lambda _: ItemReader(NamespaceWire, NamespaceConverter())),
+        pass_.one(Source.SERVICES, "services", lambda _: ItemReader(ServiceWire, ServiceConverter())),
+        pass_.workloads(),
     )
 
 

@@ -336,10 +336,19 @@ def test_identifies_the_cluster_by_its_system_namespace(replay: Serve, target: M
 
 def test_a_slow_cluster_leaves_the_rest_unread_and_says_so(replay: Serve, target: MakeTarget) -> None:
     served = replay("healthy")
+    served.fault("/apis/events.k8s.io/v1/events", Reply(NOT_FOUND, 404, wait_s=0.6))
+    objects = read(target(served, poll_timeout_s=0.5))
+    assert status(objects, Source.EVENTS).state is SourceState.FAILED
+    assert "whole pass took longer" in status(objects, Source.WORKLOADS).detail
+    assert status(objects, Source.PODS).state is SourceState.OK, "they are read beside the events"
+
+
+def test_slow_pods_cost_only_themselves(replay: Serve, target: MakeTarget) -> None:
+    served = replay("healthy")
     served.fault(PODS, Reply(NOT_FOUND, 404, wait_s=0.6))
     objects = read(target(served, poll_timeout_s=0.5))
     assert status(objects, Source.PODS).state is SourceState.FAILED
-    assert "whole pass took longer" in status(objects, Source.WORKLOADS).detail
+    assert status(objects, Source.WORKLOADS).state is SourceState.OK
 
 
 def test_asks_an_unreachable_server_once(replay: Serve, target: MakeTarget) -> None:
