@@ -145,6 +145,22 @@ def opened_at(page: Page, address: str) -> list[Request]:
     return requests
 
 
+def test_a_caption_reads_across_a_narrow_page(
+    open_tab: Callable[..., Tab], signed_in: dict[str, str], watched: Cluster
+) -> None:
+    """A caption of stacked rows once stood in a column one letter wide."""
+    tab = open_tab(width=390, cookies=signed_in)
+
+    def steps(page: Page) -> None:
+        page.goto(LIST)
+        box = page.locator("caption").bounding_box()
+        assert box is not None
+        assert box["width"] > 300
+        assert box["height"] < 100
+
+    tab.do(steps)
+
+
 def test_a_new_finding_appears_without_loading_the_page_again(
     open_tab: Callable[..., Tab], signed_in: dict[str, str], watched: Cluster
 ) -> None:
