@@ -3,12 +3,11 @@
 from datetime import timedelta
 from typing import NamedTuple
 
-from diagnostics.archive import event_hours, excerpts, past, tiers
+from diagnostics.archive import event_hours, excerpts, past, samples, tiers
 from diagnostics.archive.event_hours import events
 from diagnostics.archive.tiers import Moment, at, moments
-from diagnostics.collect import windows
 from diagnostics.collect.windows import RecentSamples
-from diagnostics.models import Cluster, RecentSamplesRow, StoredSnapshot
+from diagnostics.models import Cluster, StoredSnapshot
 from diagnostics.snapshot import Past, Snapshot, Source, stored
 
 __all__ = ["Moment", "Packed", "at", "earlier", "events", "latest", "moments", "packed", "publish"]
@@ -26,7 +25,7 @@ class Packed(NamedTuple):
     entry: tiers.Entry | None
     past: bytes | None
     event_hours: tuple[event_hours.Hour, ...]
-    samples: bytes | None
+    samples: samples.Entry | None
     """None where Prometheus keeps them."""
 
 
@@ -41,7 +40,7 @@ def packed(cluster: Cluster, snapshot: Snapshot, recent: RecentSamples | None) -
         tiers.entry(cluster, snapshot, encoded) if has_content else None,
         past.pack(snapshot) if has_content else None,
         tuple(event_hours.changed_hours(cluster, snapshot.events, snapshot.taken_at)),
-        windows.encode(recent) if recent is not None else None,
+        samples.entry(recent, snapshot.taken_at) if recent is not None else None,
     )
 
 
@@ -58,12 +57,15 @@ def publish(cluster: Cluster, kept: Packed) -> None:
         cluster.server_version = version
         cluster.save(update_fields=["server_version"])
     if kept.samples is not None:
-        RecentSamplesRow.objects.update_or_create(
-            cluster=cluster, defaults={"taken_at": taken_at, "data": kept.samples}
-        )
+        samples.keep(cluster, kept.samples)
     if kept.snapshot is not None:
-        StoredSnapshot.objects.update_or_create(
-            cluster=cluster, defaults={"taken_at": taken_at, "format": stored.VERSION, "data": kept.snapshot}
+        # Not update_or_create, which reads the old one first.
+        row = StoredSnapshot(cluster=cluster, taken_at=taken_at, format=stored.VERSION, data=kept.snapshot)
+        StoredSnapshot.objects.bulk_create(
+            [row],
+            update_conflicts=True,
+            unique_fields=["cluster"],
+            update_fields=["taken_at", "format", "data"],
         )
     if kept.entry is not None:
         tiers.keep(cluster, taken_at, kept.entry)
@@ -85,8 +87,4 @@ def earlier(cluster: Cluster, xid_recent: timedelta) -> tuple[Past, RecentSample
     Both are empty at first; the samples stay so where Prometheus keeps them. What cannot be read costs the history,
     not the poll.
     """
-    row = RecentSamplesRow.objects.filter(cluster=cluster).first()
-    return (
-        past.known(cluster, xid_recent),
-        RecentSamples() if row is None else windows.decode(bytes(row.data)),
-    )
+    return past.known(cluster, xid_recent), samples.known(cluster)

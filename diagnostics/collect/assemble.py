@@ -1,7 +1,7 @@
 """Joins what the sources gave into one Snapshot, by node, device and pod. Pure."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -121,7 +121,7 @@ def _with_windows(
     if len(recent.polls) < FEWEST_POLLS:
         detail = "a window of metrics needs Prometheus, or earlier polls of this cluster"
         return gpus, SourceStatus(name=Source.WINDOW, state=SourceState.ABSENT, detail=detail)
-    since = taken_at - datetime.fromtimestamp(recent.polls[0], UTC)
+    since = taken_at - recent.polls[0].at
     needed = limits.site.window_coverage_min_ratio * span_
     if since < needed:
         detail = f"{span(since)} of the {span(span_)} that rules judge by have been polled so far"

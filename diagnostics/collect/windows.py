@@ -4,7 +4,7 @@ import math
 import statistics
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
@@ -18,44 +18,52 @@ from diagnostics.snapshot import Gpu, Metrics, Window
 
 SLACK = timedelta(minutes=5)
 """Samples are kept for the span and this much longer, so that a late poll still finds a whole span."""
-MOST_SAMPLES = 240
-"""Of one device: a poll every 9 s over 35 minutes. Beyond that the oldest are dropped, which lowers the coverage."""
+MOST_POLLS = 240
+"""A poll every 9 s over 35 minutes. Beyond that the oldest are dropped, which lowers the coverage."""
 LONGEST_INTERVAL = timedelta(minutes=5)
 """Polls farther apart than this do not cover a window: bursts of work would fall between them (ours)."""
 DEFAULT_INTERVAL = timedelta(seconds=60)
 """Between two polls, before there are two of them."""
-MOST_BYTES = 256 * 2**20
-"""Unpacked; 8,000 GPUs come to about 25 MiB."""
+MOST_BYTES = 64 * 2**20
+"""Of one poll, unpacked; 8,000 GPUs come to about 2 MiB."""
 
-COLUMNS = ("time", "holders", *WINDOW_FIELDS, "xid")
-_FIELDS = COLUMNS[2:]
+_FIELDS = (*WINDOW_FIELDS, "xid")
+COLUMNS = ("time", *_FIELDS)
+
+
+class PollSamples(msgspec.Struct, frozen=True, kw_only=True):
+    """What one poll measured: each column has one entry per device."""
+
+    at: datetime
+    slots: tuple[str, ...] = ()
+    holders: tuple[tuple[str, ...], ...] = ()
+    """Pod keys, sorted."""
+    values: dict[str, bytes] = {}
+    """By COLUMNS, little-endian doubles: when the sample was taken in seconds since 1970, then a value per field
+    (NaN: not collected)."""
+
+
+class RecentSamples(msgspec.Struct, frozen=True):
+    """What the last polls of one cluster measured, oldest first."""
+
+    polls: tuple[PollSamples, ...] = ()
+
+    @property
+    def slots(self) -> frozenset[str]:
+        """The devices that any of them measured."""
+        return frozenset(slot for poll in self.polls for slot in poll.slots)
+
+    def polled_at(self, moment: datetime) -> PollSamples | None:
+        """What the poll of this very moment measured."""
+        return next((poll for poll in reversed(self.polls) if poll.at == moment), None)
 
 
 class _Row(NamedTuple):
-    """One sample: seconds since 1970, who held the device, and a value per field (NaN: not collected)."""
+    """One sample of one device."""
 
     time: float
     holders: tuple[str, ...]
     values: tuple[float, ...]
-
-
-class SlotSamples(msgspec.Struct, frozen=True, gc=False):
-    """Samples of one device, oldest first: rows of COLUMNS as little-endian doubles.
-
-    The column `holders` is an index into the list of holders, each a sorted tuple of pod keys.
-    """
-
-    holders: tuple[tuple[str, ...], ...] = ()
-    rows: bytes = b""
-
-
-class RecentSamples(msgspec.Struct, frozen=True, kw_only=True):
-    """What the last polls of one cluster measured, by slot."""
-
-    columns: tuple[str, ...] = COLUMNS
-    polls: tuple[float, ...] = ()
-    """Times of the polls, in seconds since 1970, oldest first."""
-    slots: dict[str, SlotSamples] = {}
 
 
 def activity(metrics: Metrics) -> float | None:
@@ -67,25 +75,14 @@ def activity(metrics: Metrics) -> float | None:
 def extended(
     recent: RecentSamples, gpus: Iterable[Gpu], at: datetime, span: timedelta = timedelta(minutes=30)
 ) -> RecentSamples:
-    """`recent` with the samples of one more poll, and without what is older than `span` and some slack.
+    """`recent` with the samples of one more poll, and without polls older than `span` and some slack.
 
-    A sample counts at the time when it was taken, which may lie before samples that are known already; one with
-    the time of a known sample replaces it. Devices without a name or metrics are passed over, and those not seen
-    for so long are forgotten.
+    A sample counts at the time when it was taken, which may lie before samples that are known already. Devices without
+    a name or metrics are passed over. A poll of the same time is replaced.
     """
-    newest = max(at.timestamp(), *recent.polls, 0.0)
-    oldest = newest - (span + SLACK).total_seconds()
-    slots = {slot: kept for slot, kept in recent.slots.items() if _last_time(kept) >= oldest}
-    for gpu in gpus:
-        if gpu.metrics is None or not gpu.is_named:
-            continue
-        # A clock ahead of ours must not make a sample of the future.
-        taken = min((gpu.metrics.sampled_at or at).timestamp(), at.timestamp())
-        if taken >= oldest:
-            row = _Row(taken, tuple(sorted(gpu.holders)), _values(gpu.metrics))
-            slots[gpu.slot] = _with_row(slots.get(gpu.slot, SlotSamples()), row, oldest)
-    polls = sorted({*recent.polls, at.timestamp()})
-    return RecentSamples(polls=tuple(t for t in polls if t >= oldest)[-MOST_SAMPLES:], slots=slots)
+    polls = {poll.at: poll for poll in recent.polls} | {at: _polled(gpus, at)}
+    oldest = max(polls) - span - SLACK
+    return RecentSamples(tuple(polls[moment] for moment in sorted(polls) if moment >= oldest)[-MOST_POLLS:])
 
 
 def windows_of(recent: RecentSamples, taken_at: datetime, span: timedelta) -> dict[str, Window]:
@@ -96,12 +93,10 @@ def windows_of(recent: RecentSamples, taken_at: datetime, span: timedelta) -> di
     """
     end = taken_at.timestamp()
     start = end - span.total_seconds()
-    interval = _interval_s([t for t in recent.polls if t <= end])
+    interval = _interval_s([poll.at.timestamp() for poll in recent.polls if poll.at <= taken_at])
     found: dict[str, Window] = {}
-    for slot, samples in recent.slots.items():
-        rows = [row for row in _rows(samples) if start <= row.time <= end]
-        if not rows:
-            continue
+    for slot, by_time in _by_device(recent, start, end).items():
+        rows = [by_time[time] for time in sorted(by_time)]
         present = set(rows[-1].holders)
         held = [row for row in rows if present & set(row.holders) or (not present and not row.holders)]
         stats = {
@@ -114,56 +109,61 @@ def windows_of(recent: RecentSamples, taken_at: datetime, span: timedelta) -> di
     return found
 
 
-def encode(recent: RecentSamples) -> bytes:
+def encode(poll: PollSamples) -> bytes:
     """For the database: msgpack, compressed."""
-    return zstandard.ZstdCompressor(level=3).compress(msgspec.msgpack.encode(recent))
+    return zstandard.ZstdCompressor(level=3).compress(msgspec.msgpack.encode(poll))
 
 
-def decode(data: bytes) -> RecentSamples:
-    """What `encode` made; empty for damaged bytes or those of a version with other columns.
+def decode(data: bytes) -> PollSamples | None:
+    """What `encode` made; None for damaged bytes or those of a version with other columns.
 
-    Losing them costs one span of windows, during which nothing is judged by them.
+    Losing them lowers the coverage of the windows, as if this poll had been missed.
     """
     try:
         if not 0 <= zstandard.get_frame_parameters(data).content_size <= MOST_BYTES:
-            return RecentSamples()
+            return None
         plain = zstandard.ZstdDecompressor().decompress(data, max_output_size=MOST_BYTES)
-        recent = msgspec.msgpack.decode(plain, type=RecentSamples)
+        poll = msgspec.msgpack.decode(plain, type=PollSamples)
     except (zstandard.ZstdError, msgspec.DecodeError, UnicodeDecodeError):
-        return RecentSamples()
-    whole = all(_is_whole(samples) for samples in recent.slots.values())
-    return recent if recent.columns == COLUMNS and whole else RecentSamples()
+        return None
+    return poll if _is_whole(poll) else None
 
 
-def _values(metrics: Metrics) -> tuple[float, ...]:
-    values = (getattr(metrics, field) for field in _FIELDS)
-    return tuple(math.nan if value is None else float(value) for value in values)
+def _polled(gpus: Iterable[Gpu], at: datetime) -> PollSamples:
+    measured = [(gpu, gpu.metrics) for gpu in gpus if gpu.metrics is not None and gpu.is_named]
+    # A clock ahead of ours must not make a sample of the future.
+    times = [min(metrics.sampled_at or at, at).timestamp() for _, metrics in measured]
+    values = {f: [_number(getattr(metrics, f)) for _, metrics in measured] for f in _FIELDS}
+    return PollSamples(
+        at=at,
+        slots=tuple(gpu.slot for gpu, _ in measured),
+        holders=tuple(tuple(sorted(gpu.holders)) for gpu, _ in measured),
+        values={name: _packed(column) for name, column in {"time": times, **values}.items()},
+    )
 
 
-def _with_row(samples: SlotSamples, new: _Row, oldest: float) -> SlotSamples:
-    """`samples` with one row more, in order of time, and without old ones."""
-    rows = [row for row in _rows(samples) if row.time >= oldest and row.time != new.time]
-    rows.append(new)
-    rows.sort(key=lambda row: row.time)
-    rows = rows[-MOST_SAMPLES:]
-    holders = {holders: index for index, holders in enumerate(dict.fromkeys(row.holders for row in rows))}
-    packed = array("d")
-    for row in rows:
-        packed.extend((row.time, holders[row.holders], *row.values))
-    return SlotSamples(tuple(holders), _little_endian(packed).tobytes())
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
 
 
-def _rows(samples: SlotSamples) -> Iterator[_Row]:
-    packed = array("d", samples.rows)
-    width = len(COLUMNS)
-    numbers = _little_endian(packed)
-    for i in range(0, len(numbers), width):
-        yield _Row(numbers[i], samples.holders[int(numbers[i + 1])], tuple(numbers[i + 2 : i + width]))
+def _by_device(recent: RecentSamples, start: float, end: float) -> dict[str, dict[float, _Row]]:
+    """Slot -> time -> sample; of several with one time, the one that was polled last."""
+    found: dict[str, dict[float, _Row]] = {}
+    for poll in recent.polls:
+        times, *values = (_unpacked(poll.values[name]) for name in COLUMNS)
+        rows = zip(poll.slots, times, poll.holders, zip(*values, strict=True), strict=True)
+        for slot, time, holders, numbers in rows:
+            if start <= time <= end:
+                found.setdefault(slot, {})[time] = _Row(time, holders, numbers)
+    return found
 
 
-def _last_time(samples: SlotSamples) -> float:
-    width = 8 * len(COLUMNS)
-    return _little_endian(array("d", samples.rows[-width:]))[0] if samples.rows else 0.0
+def _packed(numbers: Iterable[float]) -> bytes:
+    return _little_endian(array("d", numbers)).tobytes()
+
+
+def _unpacked(column: bytes) -> "array[float]":
+    return _little_endian(array("d", column))
 
 
 def _little_endian(numbers: "array[float]") -> "array[float]":
@@ -172,13 +172,15 @@ def _little_endian(numbers: "array[float]") -> "array[float]":
     return numbers
 
 
-def _is_whole(samples: SlotSamples) -> bool:
-    """Whether bytes from outside are rows that can be read."""
-    width = len(COLUMNS)
-    if len(samples.rows) % (8 * width):
-        return False
-    indexes = _little_endian(array("d", samples.rows))[1::width]
-    return all(0 <= index < len(samples.holders) for index in indexes)
+def _is_whole(poll: PollSamples) -> bool:
+    """Whether bytes from outside have an entry per device in each column of this version."""
+    devices = len(poll.slots)
+    return (
+        poll.at.tzinfo is not None
+        and len(poll.holders) == devices
+        and poll.values.keys() == set(COLUMNS)
+        and all(len(column) == 8 * devices for column in poll.values.values())
+    )
 
 
 def _interval_s(polls: list[float]) -> float:

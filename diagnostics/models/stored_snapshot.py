@@ -19,11 +19,16 @@ class StoredSnapshot(models.Model):
 
 
 class RecentSamplesRow(models.Model):
-    """GPU metrics of the last polls, from which the next one makes windows where there is no Prometheus."""
+    """GPU metrics of one of the last polls: windows are made of them where there is no Prometheus."""
 
-    cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="recent_samples")
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="recent_samples")
     taken_at = models.DateTimeField()
     data = models.BinaryField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "taken_at"], name="recent_samples_once_a_poll"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.cluster_id} {self.taken_at:%Y-%m-%d %H:%M:%S}"

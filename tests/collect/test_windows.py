@@ -4,7 +4,9 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +19,8 @@ from diagnostics.collect.window_parts import (
     xids_of,
 )
 from diagnostics.collect.windows import (
-    MOST_SAMPLES,
+    MOST_POLLS,
+    PollSamples,
     RecentSamples,
     activity,
     decode,
@@ -142,22 +145,22 @@ def test_a_late_poll_does_not_forget_what_is_newer() -> None:
 def test_forgets_devices_that_are_gone_and_samples_that_are_old() -> None:
     recent = polled({float(m): gpu(slot="n1/gone") for m in range(60, 50, -1)})
     recent = extended(recent, [gpu()], NOW, SPAN)
-    assert set(recent.slots) == {SLOT}
-    assert recent.polls == (NOW.timestamp(),)
+    assert recent.slots == {SLOT}
+    assert [poll.at for poll in recent.polls] == [NOW]
 
 
-def test_keeps_a_bounded_number_of_samples() -> None:
+def test_keeps_a_bounded_number_of_polls() -> None:
     recent = RecentSamples()
-    for second in range(MOST_SAMPLES + 20):
+    for second in range(MOST_POLLS + 20):
         recent = extended(recent, [gpu()], NOW + timedelta(seconds=second), SPAN)
-    assert len(recent.slots[SLOT].rows) == MOST_SAMPLES * 80
-    assert len(recent.polls) == MOST_SAMPLES
+    assert len(recent.polls) == MOST_POLLS
+    assert recent.polls[-1].at == NOW + timedelta(seconds=MOST_POLLS + 19)
 
 
 def test_passes_over_devices_without_name_or_metrics() -> None:
     unnamed = Gpu(slot="n1/nvidia.com/gpu#3", node="n1", metrics=Metrics())
     silent = Gpu(slot=SLOT, node="n1", pci="x")
-    assert extended(RecentSamples(), [unnamed, silent], NOW, SPAN).slots == {}
+    assert extended(RecentSamples(), [unnamed, silent], NOW, SPAN).slots == frozenset()
 
 
 def test_sees_when_the_xid_gauge_changed() -> None:
@@ -226,41 +229,62 @@ def test_joins_pieces_in_time_and_series_side_by_side() -> None:
     assert at_once(first, second) == Covered(1, 8, 9, 30)
 
 
+def poll() -> PollSamples:
+    devices = [gpu(xid=13, memory_used_bytes=7.1e10), gpu(None, slot="n1/other")]
+    return extended(RecentSamples(), devices, NOW, SPAN).polls[0]
+
+
 def test_survives_its_stored_form() -> None:
-    recent = polled({float(m): gpu(xid=13, memory_used_bytes=7.1e10 + m) for m in range(5, -1, -1)})
-    assert decode(encode(recent)) == recent
+    stored = decode(encode(poll()))
+    assert stored == poll()
+    assert stored.at == NOW
+
+
+def test_a_poll_of_the_same_moment_replaces_the_first() -> None:
+    recent = extended(RecentSamples(), [gpu(utilization_ratio=0.1)], NOW, SPAN)
+    recent = extended(recent, [gpu(utilization_ratio=0.3)], NOW, SPAN)
+    assert len(recent.polls) == 1
+    assert window(recent).utilization_ratio == Stat(0.3, 0.3, 0.3)
+
+
+def test_finds_what_a_poll_measured() -> None:
+    recent = polled({1: gpu(), 0: gpu()})
+    assert recent.polled_at(minute(1)) == recent.polls[0]
+    assert recent.polled_at(minute(7)) is None
 
 
 def damaged() -> list[bytes]:
-    good = encode(polled({1: gpu(), 0: gpu()}))
-    import msgspec
-    import zstandard
+    good = encode(poll())
 
     def packed(**changed: Any) -> bytes:
-        plain = msgspec.to_builtins(decode(good), builtin_types=(bytes,))
+        plain = msgspec.to_builtins(poll(), builtin_types=(bytes, datetime))
         return zstandard.compress(msgspec.msgpack.encode(plain | changed))
 
-    rows = decode(good).slots[SLOT].rows
+    assert decode(packed()) == poll(), "what is not damaged is read"
+    values = poll().values
     return [
         b"",
         b"garbage",
         good[:-3],
         zstandard.compress(b"\xc1\xff"),
-        packed(columns=["other"]),
-        packed(slots={SLOT: {"holders": [["a"]], "rows": rows[:-1]}}),
-        packed(slots={SLOT: {"holders": [], "rows": rows}}),
-        packed(polls="x"),
+        packed(values={**values, "other": values["time"]}),
+        packed(values={name: column for name, column in values.items() if name != "power_w"}),
+        packed(values={**values, "power_w": values["power_w"][:-1]}),
+        packed(holders=[["a"]]),
+        packed(slots=["one"]),
+        packed(at=datetime(2026, 11, 3)),  # noqa: DTZ001
+        packed(at="x"),
     ]
 
 
-@pytest.mark.parametrize("number", range(8))
-def test_starts_anew_from_damaged_bytes(number: int) -> None:
-    assert decode(damaged()[number]) == RecentSamples()
+@pytest.mark.parametrize("number", range(11))
+def test_passes_over_damaged_bytes(number: int) -> None:
+    assert decode(damaged()[number]) is None
 
 
 @given(st.binary(max_size=60))
 def test_survives_any_bytes(data: bytes) -> None:
-    assert isinstance(decode(data), RecentSamples)
+    assert decode(data) is None
 
 
 @pytest.mark.parametrize(
