@@ -20,6 +20,7 @@ from diagnostics.models import (
     Incident,
     IncidentEvent,
     Observation,
+    StoredPicture,
     StoredSnapshot,
 )
 from diagnostics.rules import diagnose
@@ -103,7 +104,7 @@ def test_a_cluster_that_does_not_answer_leaves_the_last_picture(answers: list[An
     assert observation.status == Observation.Status.FAILED
     assert observation.error == "connection refused"
     assert (observation.nodes, observation.pods, observation.gpus) == (None, None, None)
-    assert StoredSnapshot.objects.get().taken_at == NOW
+    assert StoredPicture.objects.get().taken_at == NOW
 
 
 def test_a_cluster_that_never_answered_has_an_observation_and_no_picture(answers: list[Answer]) -> None:
@@ -248,7 +249,15 @@ def test_a_killed_poll_leaves_nothing_and_the_next_carries_on(
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=10)
 
-    for model in (Observation, Incident, IncidentEvent, StoredSnapshot, ArchivedSnapshot, ArchiveState):
+    for model in (
+        Observation,
+        Incident,
+        IncidentEvent,
+        StoredSnapshot,
+        StoredPicture,
+        ArchivedSnapshot,
+        ArchiveState,
+    ):
         assert not model.objects.exists(), model
     answers.append(read())
     assert pipeline.observe("prod") is None, "its lease still runs"

@@ -3,11 +3,13 @@
 from datetime import timedelta
 from typing import NamedTuple
 
-from diagnostics.archive import event_hours, excerpts, past, samples, tiers
+from diagnostics.archive import event_hours, excerpts, parts, past, samples, tiers
 from diagnostics.archive.event_hours import events
+from diagnostics.archive.parts import latest
 from diagnostics.archive.tiers import Moment, at, moments
 from diagnostics.collect.windows import RecentSamples
-from diagnostics.models import Cluster, StoredSnapshot
+from diagnostics.models import Cluster, StoredPicture
+from diagnostics.picture import drawn, dumps
 from diagnostics.snapshot import Past, Snapshot, Source, stored
 
 __all__ = ["Moment", "Packed", "at", "earlier", "events", "latest", "moments", "packed", "publish"]
@@ -18,10 +20,12 @@ class Packed(NamedTuple):
 
     cluster_pk: int
     """Which cluster was asked: its earlier samples are among these, and its archive is what patches need."""
-    picture: Snapshot
-    snapshot: bytes | None
-    """None when there is nothing in it: the last picture stays, with its age, instead of an empty one. So for the
-    next two."""
+    seen: Snapshot
+    parts: dict[int, bytes]
+    """Empty when there is nothing in it: the last snapshot stays, with its age, instead of an empty one. So with the
+    next three."""
+    picture: tuple[bytes, bytes] | None
+    """For pages: devices, workloads."""
     entry: tiers.Entry | None
     past: bytes | None
     event_hours: tuple[event_hours.Hour, ...]
@@ -36,7 +40,8 @@ def packed(cluster: Cluster, snapshot: Snapshot, recent: RecentSamples | None) -
     return Packed(
         cluster.pk,
         snapshot,
-        stored.compressed(encoded) if encoded is not None else None,
+        parts.split(snapshot, encoded) if encoded is not None else {},
+        dumps(drawn(snapshot)) if has_content else None,
         tiers.entry(cluster, snapshot, encoded) if has_content else None,
         past.pack(snapshot) if has_content else None,
         tuple(event_hours.changed_hours(cluster, snapshot.events, snapshot.taken_at)),
@@ -51,34 +56,29 @@ def publish(cluster: Cluster, kept: Packed) -> None:
     If it is another cluster that answered, its samples begin with the next poll.
     """
     if kept.cluster_pk != cluster.pk:
-        kept = packed(cluster, kept.picture, None)
-    taken_at, version = kept.picture.taken_at, kept.picture.server_version[:60]
+        kept = packed(cluster, kept.seen, None)
+    taken_at, version = kept.seen.taken_at, kept.seen.server_version[:60]
     if version and version != cluster.server_version:
         cluster.server_version = version
         cluster.save(update_fields=["server_version"])
     if kept.samples is not None:
         samples.keep(cluster, kept.samples)
-    if kept.snapshot is not None:
-        # Not update_or_create, which reads the old one first.
-        row = StoredSnapshot(cluster=cluster, taken_at=taken_at, format=stored.VERSION, data=kept.snapshot)
-        StoredSnapshot.objects.bulk_create(
-            [row],
+    if kept.parts:
+        parts.keep(cluster, kept.seen, kept.parts)
+    if kept.picture is not None:
+        devices, workloads = kept.picture
+        StoredPicture.objects.bulk_create(
+            [StoredPicture(cluster=cluster, taken_at=taken_at, devices=devices, workloads=workloads)],
             update_conflicts=True,
             unique_fields=["cluster"],
-            update_fields=["taken_at", "format", "data"],
+            update_fields=["taken_at", "devices", "workloads"],
         )
     if kept.entry is not None:
         tiers.keep(cluster, taken_at, kept.entry)
     if kept.past is not None:
         past.keep(cluster, kept.past)
     event_hours.keep(cluster, kept.event_hours)
-    excerpts.keep(cluster, kept.picture)
-
-
-def latest(cluster: Cluster) -> Snapshot | None:
-    """The latest snapshot with something in it; None before the first. Raises UnreadableSnapshot."""
-    row = StoredSnapshot.objects.filter(cluster=cluster).first()
-    return None if row is None else stored.loads(bytes(row.data))
+    excerpts.keep(cluster, kept.seen)
 
 
 def earlier(cluster: Cluster, xid_recent: timedelta) -> tuple[Past, RecentSamples]:

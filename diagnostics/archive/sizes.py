@@ -80,6 +80,7 @@ def _kinds(keep_for: Retention) -> list[_Kind]:
     return [
         *archived,
         _Kind("latest snapshot", stored.StoredSnapshot, "cluster", "", None),
+        _Kind("latest picture", stored.StoredPicture, "cluster", "", None),
         _Kind("samples of the window", stored.RecentSamplesRow, "cluster", "", None),
         _Kind("history for the next poll", stored.ArchiveState, "cluster", "", None),
         _Kind("events", stored.EventHour, "cluster", "hour", keep_for.events),

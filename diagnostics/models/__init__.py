@@ -5,7 +5,7 @@ from diagnostics.models.history import ArchivedSnapshot, ArchiveState, EventHour
 from diagnostics.models.incident import Incident
 from diagnostics.models.incident_event import IncidentEvent
 from diagnostics.models.observation import Observation
-from diagnostics.models.stored_snapshot import RecentSamplesRow, StoredSnapshot
+from diagnostics.models.stored_snapshot import RecentSamplesRow, StoredPicture, StoredSnapshot
 from diagnostics.models.topology import Allocation, ChangeKind, Device, Node, TopologyChange
 from diagnostics.models.usage import (
     STATE_NUMBERS,
@@ -45,6 +45,7 @@ __all__ = [
     "Price",
     "RecentSamplesRow",
     "StateInterval",
+    "StoredPicture",
     "StoredSnapshot",
     "TeamRule",
     "Tier",

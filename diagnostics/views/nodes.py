@@ -9,20 +9,11 @@ from django.http import Http404, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from diagnostics.models import Cluster, StoredSnapshot
-from diagnostics.snapshot import (
-    Condition,
-    Gpu,
-    Metrics,
-    Node,
-    Snapshot,
-    Source,
-    SourceStatus,
-    State,
-    Taint,
-    gpu_resources,
-)
-from diagnostics.snapshot.stored import UnreadableSnapshot, loads
+from diagnostics.models import Cluster
+from diagnostics.picture import GpuCell, NodeLine
+from diagnostics.picture.drawing import cell_name, in_order
+from diagnostics.snapshot import Condition, Gpu, Metrics, Node, State, Taint
+from diagnostics.views.latest import devices_of, node_of
 from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render_page
 from diagnostics.views.pages_of import Pages, pages_of
 
@@ -58,16 +49,6 @@ class NodeFinding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
-    """One GPU in a row of cells."""
-
-    name: str
-    state: State | None
-    is_unjudged: bool
-    holders: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class NodeRow:
     url: str
     name: str
@@ -78,7 +59,7 @@ class NodeRow:
     allocatable: int | None
     """None where the node says nothing of GPUs."""
     held: int
-    cells: tuple[Cell, ...]
+    cells: tuple[GpuCell, ...]
     troubles: tuple[str, ...]
     """What its conditions and taints say against it, in words."""
     readiness: bool | None
@@ -104,13 +85,12 @@ class NodeListPage(Page):
 @require_safe
 def node_list(request: HtmxRequest, slug: str) -> HttpResponse:
     cluster, frame, now = frame_of(slug, "nodes")
-    snapshot, why_not = _latest(cluster)
+    devices, why_not = devices_of(cluster)
     q = request.GET.get("q", "").replace("\x00", "").strip()[:200]
     rows: list[NodeRow] = []
-    if snapshot is not None:
+    if devices is not None:
         found = _findings_by_node(cluster)
-        rows = [_row(slug, node, snapshot, found.get(node.name, ())) for node in _gpu_nodes(snapshot)]
-        why_not = _doubt(snapshot.source(Source.NODES))
+        rows = [_row(slug, node, found.get(node.name, ())) for node in devices.nodes]
     matching = sorted((row for row in rows if _is_wanted(row, q)), key=_order)
     shown = Paginator(matching, NODES_PER_PAGE).get_page(request.GET.get("page"))
     counted = Counter(cell.state for row in matching for cell in row.cells)
@@ -118,8 +98,8 @@ def node_list(request: HtmxRequest, slug: str) -> HttpResponse:
         frame=frame,
         now=now,
         q=q,
-        rows=None if snapshot is None else tuple(shown),
-        pages=None if snapshot is None else pages_of(shown),
+        rows=None if devices is None else tuple(shown),
+        pages=None if devices is None else pages_of(shown),
         why_not=why_not,
         total=len(rows),
         gpus=counted.total(),
@@ -128,35 +108,6 @@ def node_list(request: HtmxRequest, slug: str) -> HttpResponse:
         address=request.get_full_path(),
     )
     return render_page(request, "pages/node_list.html", page, partial="live")
-
-
-def _latest(cluster: Cluster) -> tuple[Snapshot | None, str]:
-    """The latest snapshot, or None and why. One query."""
-    row = StoredSnapshot.objects.filter(cluster=cluster).first()
-    if row is None:
-        return None, "No poll of this cluster has brought anything yet."
-    try:
-        return loads(bytes(row.data)), ""
-    except UnreadableSnapshot as error:
-        return None, f"The stored snapshot cannot be read: {error}. The next poll replaces it."
-
-
-def _doubt(status: SourceStatus) -> str:
-    if status.state == "ok":
-        return ""
-    return f"Nodes were read only in part ({status.state}): {status.detail or 'no reason given'}."
-
-
-def _gpu_nodes(snapshot: Snapshot) -> list[Node]:
-    """Nodes that have, had or should have GPUs."""
-    return [
-        node
-        for node in snapshot.nodes
-        if node.name in snapshot.gpus_by_node
-        or gpu_resources(node.capacity)
-        or node.gpu_product
-        or node.labels.get("nvidia.com/gpu.present") == "true"
-    ]
 
 
 def _findings_by_node(cluster: Cluster) -> dict[str, tuple[NodeFinding, ...]]:
@@ -179,56 +130,21 @@ def _findings_by_node(cluster: Cluster) -> dict[str, tuple[NodeFinding, ...]]:
     }
 
 
-def _row(slug: str, node: Node, snapshot: Snapshot, findings: tuple[NodeFinding, ...]) -> NodeRow:
-    gpus = _in_order(snapshot.gpus_by_node.get(node.name, []))
+def _row(slug: str, node: NodeLine, findings: tuple[NodeFinding, ...]) -> NodeRow:
     return NodeRow(
         url=node_url(slug, node.name),
         name=node.name,
         rack=node.rack,
-        model=node.gpu_product or next((gpu.model for gpu in gpus if gpu.model), None),
-        driver=node.driver_version,
-        fitted=len(gpus),
-        allocatable=_allocatable(node),
-        held=sum(bool(gpu.holders) for gpu in gpus),
-        cells=tuple(_cell(gpu) for gpu in gpus),
-        troubles=_troubles(node),
-        readiness=node.is_ready,
+        model=node.model,
+        driver=node.driver,
+        fitted=len(node.gpus),
+        allocatable=node.allocatable,
+        held=sum(bool(gpu.holders) for gpu in node.gpus),
+        cells=node.gpus,
+        troubles=node.troubles,
+        readiness=node.readiness,
         findings=findings,
     )
-
-
-def _in_order(gpus: list[Gpu]) -> list[Gpu]:
-    """As nvidia-smi numbers them, those without a number last."""
-    return sorted(gpus, key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.slot))
-
-
-def _allocatable(node: Node) -> int | None:
-    """Devices that the node offers to the scheduler, shares counted as the devices that they are shares of."""
-    if not any(name in node.allocatable for name in gpu_resources(node.capacity)):
-        return None
-    return int(
-        sum(
-            amount if "/mig-" in name else amount // node.gpu_replicas
-            for name, amount in gpu_resources(node.allocatable).items()
-        )
-    )
-
-
-def _cell(gpu: Gpu) -> Cell:
-    name = f"GPU {gpu.index}" if gpu.index is not None else gpu.slot.removeprefix(f"{gpu.node}/")
-    return Cell(name=name, state=gpu.state, is_unjudged=gpu.is_unjudged, holders=gpu.holders)
-
-
-def _troubles(node: Node) -> tuple[str, ...]:
-    words = []
-    for condition in node.conditions:
-        if condition.type == "Ready" and condition.status != "True":
-            words.append("not ready" if condition.status == "False" else "state unknown")
-        elif condition.type != "Ready" and condition.status == "True":
-            words.append(condition.type)
-    if node.unschedulable:
-        words.append("cordoned")
-    return tuple(words)
 
 
 def _is_wanted(row: NodeRow, q: str) -> bool:
@@ -295,25 +211,22 @@ class NodeDetailPage(Page):
 @require_safe
 def node_detail(request: HtmxRequest, slug: str, name: str) -> HttpResponse:
     cluster, frame, now = frame_of(slug, "nodes")
-    snapshot, why_not = _latest(cluster)
+    snapshot, why_not = node_of(cluster, name)
+    devices, _ = devices_of(cluster)
     node = snapshot.node_by_name.get(name) if snapshot else None
-    if snapshot is not None and node is None:
+    line = next((line for line in devices.nodes if line.name == name), None) if devices else None
+    if devices is not None and line is None:
         msg = "The latest snapshot of this cluster holds no such node."
         raise Http404(msg)
-    metrics = snapshot.source(Source.METRICS) if snapshot else None
     page = NodeDetailPage(
         frame=frame,
         now=now,
         name=name,
-        row=_row(slug, node, snapshot, _findings_by_node(cluster).get(name, ()))
-        if node and snapshot
-        else None,
+        row=_row(slug, line, _findings_by_node(cluster).get(name, ())) if line else None,
         why_not=why_not,
-        metrics_why_not=""
-        if metrics is None or metrics.state == "ok"
-        else f"GPU metrics: {metrics.state}. {metrics.detail}".strip(),
+        metrics_why_not=devices.metrics_doubt if devices else "",
         devices=tuple(
-            _device(gpu, snapshot.taken_at) for gpu in _in_order(snapshot.gpus_by_node.get(name, []))
+            _device(gpu, snapshot.taken_at) for gpu in in_order(snapshot.gpus_by_node.get(name, []))
         )
         if snapshot
         else (),
@@ -330,7 +243,7 @@ def node_detail(request: HtmxRequest, slug: str, name: str) -> HttpResponse:
 def _device(gpu: Gpu, taken_at: datetime) -> Device:
     sampled_at = gpu.metrics.sampled_at if gpu.metrics else None
     return Device(
-        name=_cell(gpu).name,
+        name=cell_name(gpu),
         slot=gpu.slot,
         uuid=gpu.uuid,
         model=gpu.model,

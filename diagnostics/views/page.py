@@ -75,7 +75,7 @@ def frame_of(slug: str, section: str) -> tuple[Cluster, Frame, datetime]:
     """The cluster, its frame and now. Two queries. Raises Http404 for a cluster that there is not."""
     whole = Observation.objects.filter(cluster=OuterRef("pk")).exclude(status=Observation.Status.FAILED)
     read_at = Subquery(whole.order_by("-pk").values("finished_at")[:1])
-    clusters = list(Cluster.objects.annotate(snapshot_at=F("stored_snapshot__taken_at"), read_at=read_at))
+    clusters = list(Cluster.objects.annotate(snapshot_at=F("picture__taken_at"), read_at=read_at))
     cluster = next((c for c in clusters if c.slug == slug), None)
     if cluster is None:
         msg = "There is no such cluster."

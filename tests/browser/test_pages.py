@@ -344,8 +344,8 @@ def test_stale_data_says_so_on_a_page_that_stands_open(
     tab = open_tab(cookies=signed_in)
     tab.do(lambda page: opened_at(page, LIST))
     long_ago = datetime.now(UTC) - timedelta(minutes=30)
-    watched.stored_snapshot.taken_at = long_ago
-    watched.stored_snapshot.save()
+    watched.picture.taken_at = long_ago
+    watched.picture.save()
     watched.observations.update(finished_at=long_ago)
 
     def steps(page: Page) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from diagnostics import archive
 from diagnostics.findings import Confidence, Diagnosis, Evidence, Finding, Severity, Subject, fingerprint
 from diagnostics.fixes import Fix, Risk, Step, StepKind
 from diagnostics.incidents import record
-from diagnostics.models import Cluster, Observation, StoredSnapshot
+from diagnostics.models import Cluster, Observation
 from diagnostics.snapshot import Snapshot
-from diagnostics.snapshot.stored import VERSION, dumps
 from diagnostics.storable import storable, storable_text
 from tests.builders import NOW, snapshot
 
@@ -80,9 +80,7 @@ def observation(of: Cluster, at: datetime = NOW, **fields: Any) -> Observation:
 
 def keep(of: Cluster, what: Snapshot) -> None:
     """Store `what` as the latest snapshot."""
-    StoredSnapshot.objects.update_or_create(
-        cluster=of, defaults={"taken_at": what.taken_at, "format": VERSION, "data": dumps(what)}
-    )
+    archive.publish(of, archive.packed(of, what, None))
 
 
 def polled(

@@ -8,7 +8,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from diagnostics.findings import Severity, Subject
-from diagnostics.models import StoredSnapshot
+from diagnostics.models import StoredPicture, StoredSnapshot
 from diagnostics.snapshot import Condition, Gpu, Metrics, Snapshot, Source, State, Taint
 from tests.builders import GIB, NOW, ago, gpu, node, snapshot
 from tests.pages.conftest import HTMX
@@ -181,13 +181,12 @@ def test_nodes_that_could_not_be_read_are_not_shown_as_none(browser: Client) -> 
 def test_a_damaged_snapshot_is_named(browser: Client, address: str) -> None:
     polled(seen=of_one())
     StoredSnapshot.objects.update(data=b"nonsense")
+    StoredPicture.objects.update(devices=b"nonsense")
 
     response = browser.get(address)
 
     assert response.status_code == 200
-    assert "The stored snapshot cannot be read: this is not a snapshot file" in flat(
-        response.content.decode()
-    )
+    assert "What the last poll stored cannot be read" in flat(response.content.decode())
 
 
 def test_metrics_carry_their_units(browser: Client) -> None:
@@ -221,7 +220,7 @@ def test_a_gpu_without_metrics_shows_no_zero(browser: Client) -> None:
 def test_missing_metrics_are_explained(browser: Client) -> None:
     polled(seen=of_one(gpu(0), without=[Source.METRICS]))
 
-    assert "GPU metrics: absent" in flat(page(browser))
+    assert "GPU metrics (absent)" in flat(page(browser))
 
 
 def test_conditions_taints_and_labels_stand_on_the_page(browser: Client) -> None:
@@ -259,12 +258,12 @@ def test_the_list_costs_six_queries_however_many_nodes(
 
 
 @pytest.mark.parametrize("number", [1, 8])
-def test_a_node_costs_six_queries_however_many_gpus(
+def test_a_node_costs_seven_queries_however_many_gpus(
     browser: Client, django_assert_num_queries: DjangoAssertNumQueries, number: int
 ) -> None:
     polled(finding(), seen=of_one(*(gpu(i) for i in range(number))))
 
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         page(browser)
 
 

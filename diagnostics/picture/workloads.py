@@ -1,0 +1,69 @@
+"""Workloads whose pods ask for GPUs, with these pods, in a line each."""
+
+from datetime import datetime
+
+import msgspec
+
+from diagnostics.picture.devices import Owner
+
+
+class PodLine(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """One pod that asks for GPUs."""
+
+    name: str
+    phase: str
+    node: str | None
+    gpus: dict[str, float]
+    """What it asks for, by resource name."""
+    claims: int
+    """Resource claims (DRA), whose devices are not known."""
+    created_at: datetime | None
+    started_at: datetime | None
+    deletion_at: datetime | None
+    """deletionTimestamp: the request plus the grace period."""
+    is_ready: bool
+    restarts: int
+    trouble: str
+    """Why it does not work or was not scheduled, as Kubernetes says it; empty where it says nothing."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Pending without a node, and not being deleted."""
+        return self.phase == "Pending" and self.node is None and self.deletion_at is None
+
+    @property
+    def gpu_count(self) -> int:
+        """Devices, MIG instances or shares that it asks for, over all resource names."""
+        return int(sum(self.gpus.values()))
+
+    @property
+    def is_finished(self) -> bool:
+        return self.phase in {"Succeeded", "Failed"}
+
+
+class WorkloadLine(msgspec.Struct, frozen=True, array_like=True):
+    """One root owner of pods that ask for GPUs."""
+
+    owner: Owner
+    pods: tuple[PodLine, ...]
+    wanted: int | None
+    """Pods that it wants at once; None where nothing says."""
+    min_available: int | None
+    """Pods that a gang scheduler waits for; None without one."""
+    gang_scheduler: str
+    system: str
+    """What groups its pods to a gang; empty for pods that work alone."""
+    collective: str
+    """The evidence that its pods talk to each other, in words; empty for independent ones."""
+    queue: str
+    """Of Kueue, Volcano or YuniKorn, as its labels or annotations name it; empty without one."""
+    priority: int | None
+
+
+class Workloads(msgspec.Struct, frozen=True, array_like=True):
+    """All of them, by kind, namespace and name."""
+
+    taken_at: datetime
+    lines: tuple[WorkloadLine, ...]
+    doubt: str
+    """Why pods may be missing, in a sentence; empty when all were read."""

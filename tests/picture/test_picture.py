@@ -1,0 +1,143 @@
+"""What pages show of a snapshot: every GPU, node and GPU workload, and nothing made up."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from diagnostics.picture import UnreadablePicture, drawn, dumps, load_devices, load_workloads
+from diagnostics.picture.devices import Devices, GpuCell, NodeLine, Owner
+from diagnostics.picture.workloads import PodLine, WorkloadLine, Workloads
+from diagnostics.snapshot import Condition, Container, Metrics, OwnerKey, Source, State
+from tests.builders import GIB, NOW, ago, gpu, node, pod, snapshot
+
+TRAIN = OwnerKey("Job", "research", "train", "batch/v1", "u1")
+
+
+def devices(*parts: Any, **fields: Any) -> Devices:
+    return drawn(snapshot(*parts, **fields)).devices
+
+
+def workloads(*parts: Any, **fields: Any) -> Workloads:
+    return drawn(snapshot(*parts, **fields)).workloads
+
+
+def cell(**fields: Any) -> GpuCell:
+    return devices(node(), gpu(0, **fields)).nodes[0].gpus[0]
+
+
+def line(*pods: Any, **fields: Any) -> WorkloadLine:
+    (found,) = workloads(node(), *pods, **fields).lines
+    return found
+
+
+def pod_line(**fields: Any) -> PodLine:
+    return line(pod(root=TRAIN, **fields)).pods[0]
+
+
+def test_a_gpu_shows_its_state_holder_and_sample() -> None:
+    sample = Metrics(
+        sampled_at=NOW,
+        utilization_ratio=0.9,
+        sm_active_ratio=0.4,
+        memory_used_bytes=20.0 * GIB,
+        memory_free_bytes=60.0 * GIB,
+        temperature_c=61.0,
+        power_w=300.0,
+    )
+    held = gpu(2, holders=("research/train-0",), state=State.EFFECTIVE, metrics=sample)
+    found = devices(node(), held, pod("train-0", namespace="research", root=TRAIN))
+    shown = found.nodes[0].gpus[0]
+    assert (shown.name, shown.state, shown.holders) == ("GPU 2", State.EFFECTIVE, ("research/train-0",))
+    assert [found.owners[place] for place in shown.owners] == [Owner("Job", "research", "train")]
+    assert (shown.utilization_ratio, shown.activity_ratio, shown.memory_ratio) == (0.9, 0.4, 0.25)
+    assert (shown.temperature_c, shown.power_w) == (61.0, 300.0)
+
+
+def test_what_is_not_measured_is_not_zero() -> None:
+    shown = cell(metrics=None)
+    assert shown.utilization_ratio is shown.activity_ratio is shown.memory_ratio is None
+    assert shown.temperature_c is shown.power_w is None
+
+
+def test_an_old_sample_is_not_shown_as_the_present() -> None:
+    assert cell(metrics=Metrics(sampled_at=ago(hours=1), utilization_ratio=0.9)).utilization_ratio is None
+
+
+def test_a_holder_that_only_the_metrics_know_is_shown() -> None:
+    found = devices(node(), gpu(0, holders=("research/ghost",)))
+    assert found.owners == (Owner("Pod", "research", "ghost"),)
+
+
+def test_both_halves_name_the_same_owners() -> None:
+    picture = drawn(snapshot(node(), pod("two", namespace="b"), pod("one", namespace="a", root=TRAIN), gpu(0, holders=("c/three",))))
+    assert picture.devices.owners == tuple(found.owner for found in picture.workloads.lines)
+
+
+def test_a_node_says_what_is_wrong_with_it() -> None:
+    sick = node(
+        conditions=(Condition("Ready", "Unknown"), Condition("DiskPressure", "True")), unschedulable=True
+    )
+    (shown,) = devices(sick).nodes
+    assert shown.readiness is False
+    assert shown.troubles == ("state unknown", "DiskPressure", "cordoned")
+
+
+def test_a_node_that_says_nothing_of_gpus_offers_an_unknown_number() -> None:
+    (shown,) = devices(node(gpus=0), gpu(0)).nodes
+    assert isinstance(shown, NodeLine)
+    assert shown.allocatable is None
+
+
+def test_nodes_without_gpus_are_left_out() -> None:
+    assert devices(node("cpu-1", gpus=0)).nodes == ()
+
+
+def test_a_pod_that_waits_says_why() -> None:
+    waits = Condition("PodScheduled", "False", "Unschedulable", "0/3 nodes are available")
+    shown = pod_line(phase="Pending", node=None, conditions=(waits,))
+    assert shown.is_waiting
+    assert shown.trouble == "0/3 nodes are available"
+
+
+def test_a_container_that_cannot_start_says_why() -> None:
+    stuck = Container(name="main", waiting_reason="ImagePullBackOff", waiting_message="no such image")
+    shown = pod_line(phase="Pending", containers=(stuck,), resource_claims=("gpu",))
+    assert shown.trouble == "main: ImagePullBackOff: no such image"
+    assert not shown.is_waiting
+
+
+def test_a_container_that_is_just_being_made_is_no_trouble() -> None:
+    young = Container(name="main", waiting_reason="ContainerCreating")
+    assert pod_line(containers=(young,), resource_claims=("gpu",)).trouble == ""
+
+
+def test_pods_without_gpus_are_left_out() -> None:
+    assert workloads(node(), pod("shop", namespace="web", gpus=0)).lines == ()
+
+
+def test_the_queue_is_the_one_that_the_labels_name() -> None:
+    assert line(pod(root=TRAIN, labels={"kueue.x-k8s.io/queue-name": "team-a"})).queue == "team-a"
+    assert line(pod(root=TRAIN)).queue == ""
+
+
+@pytest.mark.parametrize(("source", "half"), [(Source.NODES, "devices"), (Source.PODS, "workloads")])
+def test_what_could_not_be_read_is_said(source: Source, half: str) -> None:
+    picture = drawn(snapshot(without=[source]))
+    assert "(absent)" in getattr(picture, half).doubt
+
+
+def test_survives_its_stored_form() -> None:
+    picture = drawn(
+        snapshot(node(), pod("train-0", namespace="research", root=TRAIN), gpu(0, holders=("research/train-0",)))
+    )
+    first, second = dumps(picture)
+    assert (load_devices(first), load_workloads(second)) == picture
+
+
+@given(st.binary(max_size=60))
+def test_bytes_that_are_no_picture_are_refused(data: bytes) -> None:
+    for load in (load_devices, load_workloads):
+        with pytest.raises(UnreadablePicture):
+            load(data)
