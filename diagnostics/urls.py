@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from diagnostics.views import findings, home, nodes, rules, status
+from diagnostics.views import findings, home, nodes, overview, rules, status
 
 
 class NameConverter:
@@ -21,6 +21,7 @@ register_converter(NameConverter, "name")
 
 urlpatterns = [
     path("", home.home, name="home"),
+    path("c/<slug:slug>/", overview.overview, name="overview"),
     path("c/<slug:slug>/findings/", findings.finding_list, name="finding_list"),
     path("c/<slug:slug>/findings/<slug:finding_id>/", findings.finding_detail, name="finding_detail"),
     path("c/<slug:slug>/nodes/", nodes.node_list, name="node_list"),

@@ -13,8 +13,17 @@ NOTHING_YET = "No poll of this cluster has brought anything yet."
 def devices_of(cluster: Cluster) -> tuple[Devices | None, str]:
     """Nodes and GPUs, or None and why. One query."""
     data = StoredPicture.objects.filter(cluster=cluster).values_list("devices", flat=True).first()
-    if data is None:
-        return None, NOTHING_YET
+    return (None, NOTHING_YET) if data is None else read_devices(data)
+
+
+def workloads_of(cluster: Cluster) -> tuple[Workloads | None, str]:
+    """Workloads with GPU pods, or None and why. One query."""
+    data = StoredPicture.objects.filter(cluster=cluster).values_list("workloads", flat=True).first()
+    return (None, NOTHING_YET) if data is None else read_workloads(data)
+
+
+def read_devices(data: "bytes | memoryview[int]") -> tuple[Devices | None, str]:
+    """Of a row that is there already."""
     try:
         found = picture.load_devices(bytes(data))
     except UnreadablePicture as error:
@@ -22,11 +31,8 @@ def devices_of(cluster: Cluster) -> tuple[Devices | None, str]:
     return found, found.doubt
 
 
-def workloads_of(cluster: Cluster) -> tuple[Workloads | None, str]:
-    """Workloads with GPU pods, or None and why. One query."""
-    data = StoredPicture.objects.filter(cluster=cluster).values_list("workloads", flat=True).first()
-    if data is None:
-        return None, NOTHING_YET
+def read_workloads(data: "bytes | memoryview[int]") -> tuple[Workloads | None, str]:
+    """Of a row that is there already."""
     try:
         found = picture.load_workloads(bytes(data))
     except UnreadablePicture as error:

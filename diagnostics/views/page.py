@@ -15,6 +15,7 @@ from django.utils.cache import patch_cache_control, patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
 from diagnostics.models import Cluster, Observation
+from diagnostics.views.sections import Section, reference, sections_of
 
 STALE_AFTER_POLLS = 3
 
@@ -58,6 +59,16 @@ class Frame:
     def home(self) -> ClusterLink | None:
         """Whose sections the navigation lists: this cluster's, or the only one's."""
         return self.cluster or (self.clusters[0] if len(self.clusters) == 1 else None)
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """Of the cluster whose sections are listed."""
+        return sections_of(self.home.slug) if self.home else ()
+
+    @property
+    def reference(self) -> tuple[Section, ...]:
+        """What belongs to no cluster."""
+        return reference()
 
 
 @dataclass(frozen=True, kw_only=True)

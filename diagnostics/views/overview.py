@@ -1,0 +1,206 @@
+"""One look at a cluster: states of its GPUs, what is wrong, what it costs, how fresh this is, and what changed."""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.http import HttpResponse
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+
+from diagnostics.findings import Severity
+from diagnostics.models import Cluster, IncidentEvent, StoredPicture, TopologyChange
+from diagnostics.picture import Devices, PodLine, Workloads
+from diagnostics.snapshot import State
+from diagnostics.views.bars import Segment, bar
+from diagnostics.views.latest import NOTHING_YET, read_devices, read_workloads
+from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render_page
+
+WORST_SHOWN = 6
+CHANGES_SHOWN = 12
+CHANGES_OVER = timedelta(hours=6)
+INCIDENT_KINDS = (
+    IncidentEvent.Kind.OPENED,
+    IncidentEvent.Kind.REOPENED,
+    IncidentEvent.Kind.RESOLVED,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenFinding:
+    """A line of the worst of them."""
+
+    url: str
+    severity: str
+    title: str
+    gpus: int
+    opened_at: datetime | None
+    status: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """Pods that wait for a node with GPUs."""
+
+    pods: int
+    workloads: int
+    gpus: int
+    """That they ask for."""
+    oldest: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFact:
+    """How one source answered the last poll."""
+
+    name: str
+    status: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Something that happened in the last hours."""
+
+    at: datetime
+    what: str
+    subject: str
+    detail: str
+    url: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverviewPage(Page):
+    why_not: str
+    """Why there is nothing to show of nodes and GPUs, or why it is not all; empty when it is."""
+    bar: tuple[Segment, ...] | None
+    """None: no data."""
+    gpus: int
+    nodes: int
+    held: int
+    troubled: int
+    """Nodes that are not ready, of unknown state or cordoned."""
+    severities: tuple[tuple[str, int], ...]
+    findings: int
+    worst: tuple[OpenFinding, ...]
+    waiting: Waiting | None
+    """None where pods were not read."""
+    pods_doubt: str
+    sources: tuple[SourceFact, ...]
+    sources_polled_at: datetime | None
+    changes: tuple[Change, ...]
+    changes_over: timedelta
+    address: str
+
+
+@require_safe
+def overview(request: HtmxRequest, slug: str) -> HttpResponse:
+    cluster, frame, now = frame_of(slug, "overview")
+    devices, workloads, why_not, pods_doubt = _picture(cluster)
+    counts = Counter(gpu.state for node in devices.nodes for gpu in node.gpus) if devices else None
+    opened = list(
+        cluster.incidents.opened()
+        .order_by("severity_rank", "-gpus", "opened_at", "pk")
+        .values_list("fingerprint", "severity", "title", "gpus", "opened_at", "status")
+    )
+    severities = Counter(severity for _, severity, *_ in opened)
+    last = cluster.observations.values_list("sources", "finished_at").first()
+    nodes = devices.nodes if devices else ()
+    page = OverviewPage(
+        frame=frame,
+        now=now,
+        why_not=why_not,
+        bar=None if counts is None else bar(dict(counts), lambda state: _map_url(slug, state)),
+        gpus=counts.total() if counts else 0,
+        nodes=len(nodes),
+        held=sum(bool(gpu.holders) for node in nodes for gpu in node.gpus),
+        troubled=sum(node.readiness is not True or node.is_cordoned for node in nodes),
+        severities=tuple((s.value, severities[s]) for s in Severity if severities[s]),
+        findings=len(opened),
+        worst=tuple(
+            OpenFinding(
+                url=reverse("finding_detail", args=[slug, fingerprint]),
+                severity=severity,
+                title=title,
+                gpus=gpus,
+                opened_at=opened_at,
+                status=status,
+            )
+            for fingerprint, severity, title, gpus, opened_at, status in opened[:WORST_SHOWN]
+        ),
+        waiting=_waiting(workloads) if workloads else None,
+        pods_doubt=pods_doubt,
+        sources=tuple(
+            SourceFact(name=raw["name"], status=raw["status"], detail=raw.get("detail", ""))
+            for raw in last[0]
+        )
+        if last
+        else (),
+        sources_polled_at=last[1] if last else None,
+        changes=_changes(cluster, now - CHANGES_OVER),
+        changes_over=CHANGES_OVER,
+        address=request.get_full_path(),
+    )
+    return render_page(request, "pages/overview.html", page, partial="live")
+
+
+def _picture(cluster: Cluster) -> tuple[Devices | None, Workloads | None, str, str]:
+    """Both halves, and what is doubtful about each. One query."""
+    row = StoredPicture.objects.filter(cluster=cluster).first()
+    if row is None:
+        return None, None, NOTHING_YET, NOTHING_YET
+    devices, why_not = read_devices(row.devices)
+    workloads, doubt = read_workloads(row.workloads)
+    return devices, workloads, why_not, doubt
+
+
+def _map_url(slug: str, state: State | None) -> str:
+    return f"{reverse('cluster_map', args=[slug])}?{urlencode({'state': state or ''})}"
+
+
+def _waiting(workloads: Workloads) -> Waiting:
+    found: list[PodLine] = []
+    owners = 0
+    for line in workloads.lines:
+        waiting = [pod for pod in line.pods if pod.is_waiting]
+        owners += bool(waiting)
+        found += waiting
+    return Waiting(
+        pods=len(found),
+        workloads=owners,
+        gpus=sum(pod.gpu_count for pod in found),
+        oldest=min((pod.created_at for pod in found if pod.created_at), default=None),
+    )
+
+
+def _changes(cluster: Cluster, since: datetime) -> tuple[Change, ...]:
+    """What topology and incidents did since then, newest first. Two queries."""
+    found = [
+        Change(
+            at=at,
+            what=kind,
+            subject=subject,
+            detail=" → ".join(filter(None, (before, after))),
+            url=node_url(cluster.slug, node or ""),
+        )
+        for at, kind, subject, before, after, node in TopologyChange.objects.filter(
+            cluster=cluster, at__gte=since
+        ).values_list("at", "kind", "subject", "before", "after", "node__name")[:CHANGES_SHOWN]
+    ]
+    events = IncidentEvent.objects.filter(
+        incident__cluster=cluster, at__gte=since, kind__in=INCIDENT_KINDS
+    ).order_by("-at", "-pk")
+    found += [
+        Change(
+            at=at,
+            what=f"finding {kind}",
+            subject=title,
+            detail="",
+            url=reverse("finding_detail", args=[cluster.slug, fingerprint]),
+        )
+        for at, kind, title, fingerprint in events.values_list(
+            "at", "kind", "incident__title", "incident__fingerprint"
+        )[:CHANGES_SHOWN]
+    ]
+    return tuple(sorted(found, key=lambda change: change.at, reverse=True)[:CHANGES_SHOWN])
