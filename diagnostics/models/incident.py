@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 import msgspec
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -17,6 +18,16 @@ class IncidentStatus(models.TextChoices):
     ACKNOWLEDGED = "acknowledged"
     """Somebody looks after it."""
     RESOLVED = "resolved"
+
+
+class FixStatus(models.TextChoices):
+    """What became of the guided fix in the present occurrence, or in the last one of what is resolved."""
+
+    NONE = "", "not checked off"
+    CHECKED = "checked"
+    """A step of kind `fix` stands checked off; since it was resolved, that it stood so then."""
+    VERIFIED = "verified"
+    """And enough polls have not seen the trouble since."""
 
 
 OPEN_STATUSES = (IncidentStatus.OPEN, IncidentStatus.ACKNOWLEDGED)
@@ -36,6 +47,7 @@ class Incident(models.Model):
     """One fingerprint's life. At most one per cluster and fingerprint is not resolved."""
 
     Status: ClassVar = IncidentStatus
+    FixStatus: ClassVar = FixStatus
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="incidents")
     fingerprint = models.CharField(max_length=16)
@@ -78,6 +90,16 @@ class Incident(models.Model):
     """Polls in a row that saw it, since it first appeared or since it was resolved."""
     absent_polls = models.PositiveIntegerField(default=0)
     """Polls in a row that looked and did not see it."""
+    clear_polls = models.PositiveSmallIntegerField(default=0)
+    """The same, counting only polls with complete data, up to `incidents.verification.VERIFIED_AFTER`."""
+    judged_at = models.DateTimeField(null=True, blank=True)
+    """`taken_at` of the last poll that saw it, or that looked at complete data and did not."""
+
+    assignee = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="assigned"
+    )
+    """Who looks after it. Only people change it, never a poll."""
+    fix_status = models.CharField(max_length=10, choices=FixStatus, default=FixStatus.NONE, blank=True)
 
     objects = IncidentQuerySet.as_manager()
 
@@ -93,6 +115,11 @@ class Incident(models.Model):
         indexes = [
             models.Index(fields=["cluster", "status", "severity_rank"]),
             models.Index(fields=["cluster", "fingerprint"]),
+            # All that the history filters by, so that counting it reads no row.
+            models.Index(
+                fields=["cluster", "-opened_at", "status", "severity_rank", "slug", "subject_namespace"],
+                name="incident_history",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, NoReturn
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 
 from diagnostics.models.incident import Incident
 
@@ -13,10 +14,17 @@ class EventKind(models.TextChoices):
     SEVERITY_CHANGED = "severity changed"
     CAUSE_CHANGED = "cause changed"
     ACKNOWLEDGED = "acknowledged"
+    UNACKNOWLEDGED = "unacknowledged"
+    ASSIGNED = "assigned"
     COMMENTED = "commented"
     STEP_CHECKED = "step checked"
+    STEP_UNCHECKED = "step taken back"
     RESOLVED = "resolved"
     REOPENED = "reopened"
+    FIX_VERIFIED = "fix verified"
+    """It was resolved with a fix checked off, and enough polls have looked again."""
+    FIX_FAILED = "fix failed"
+    """It was resolved with a fix checked off, and came back within a day."""
 
 
 class AppendOnlyError(TypeError):
@@ -50,12 +58,22 @@ class IncidentEvent(models.Model):
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     """None: the polls themselves."""
     data = models.JSONField(default=dict)
-    """Changes `{"from", "to"}`; resolved `{"reason"}`; comments `{"text"}`; steps `{"step"}`, their index."""
+    """Changes `{"from", "to"}`; opened `{"severity"}`; resolved `{"reason"}`; assigned `{"to"}`, a user's name or
+    empty; comments `{"text"}`; steps `{"step", "number", "kind", "title"}` as they were shown (`incidents.steps`);
+    fixes verified `{"cause"}` and failed `{"cause", "was_verified"}`.
+    """
 
     objects = IncidentEventQuerySet.as_manager()
 
     class Meta:
         ordering = ["at", "pk"]
+        indexes = [
+            models.Index(
+                fields=["kind", "incident"],
+                condition=Q(kind__in=[EventKind.FIX_VERIFIED, EventKind.FIX_FAILED]),
+                name="event_outcome",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M:%S} {self.kind}"

@@ -7,7 +7,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from diagnostics.incidents import _Poll
+from diagnostics.incidents.recording import _Poll
 from diagnostics.models import Cluster, Incident, IncidentEvent
 from diagnostics.models.incident_event import AppendOnlyError
 from tests.incidents.timeline import Timeline, exempted, finding

@@ -111,4 +111,4 @@ class Timeline:
         return dict(Incident.objects.order_by("pk").values_list("subject_name", "status"))
 
     def events(self, name: str = "train") -> list[str]:
-        return list(self.incident(name).events.values_list("kind", flat=True))
+        return list(self.incident(name).events.order_by("pk").values_list("kind", flat=True))

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from diagnostics.findings import Diagnosis, Finding, Severity, fingerprint
+from diagnostics.incidents.verification import VERIFIED_AFTER
 from diagnostics.models import Cluster, Incident, IncidentEvent
 from diagnostics.quantities import span
 from diagnostics.rules import catalogue
@@ -31,6 +32,7 @@ LATE_AT_MOST = timedelta(minutes=15)
 
 Status = Incident.Status
 Kind = IncidentEvent.Kind
+FixStatus = Incident.FixStatus
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +91,8 @@ class _Poll:
 
     def reconcile(self) -> None:
         recent = Q(resolved_at__gte=self.at - REOPEN_WITHIN) | Q(seen_polls__gt=0)
-        incidents = self.cluster.incidents.filter(~Q(status=Status.RESOLVED) | recent)
+        # Locked, because people follow incidents up meanwhile: neither side overwrites what the other did.
+        incidents = self.cluster.incidents.select_for_update().filter(~Q(status=Status.RESOLVED) | recent)
         # Those alive come last and win.
         for incident in sorted(incidents, key=lambda i: (not i.is_resolved, i.resolved_at or self.at, i.pk)):
             self.known[incident.fingerprint] = incident
@@ -109,9 +112,9 @@ class _Poll:
             elif incident.code in blind or incident.fingerprint in unjudged:
                 continue
             elif incident.code not in partial:
-                self._miss(incident, RESOLVE_AFTER)
+                self._miss(incident, RESOLVE_AFTER, is_complete=True)
             elif self.subjects.shows(incident):
-                self._miss(incident, RESOLVE_PARTIAL_AFTER)
+                self._miss(incident, RESOLVE_PARTIAL_AFTER, is_complete=False)
             elif incident.is_open and self.at - incident.last_seen > GIVEN_UP_AFTER:
                 self.changed.append(incident)
                 self._resolve(incident, f"not found for {span(GIVEN_UP_AFTER)} in which data were incomplete")
@@ -123,12 +126,13 @@ class _Poll:
             self.known[finding.id] = incident
         self.changed.append(incident)
         incident.seen_polls += 1
-        incident.absent_polls = 0
+        incident.absent_polls, incident.clear_polls, incident.judged_at = 0, 0, self.at
         is_held = incident.seen_polls >= self.holds.get(finding.code, DEFAULT_HOLD)
         if incident.is_open:
             self._note_change(incident, Kind.SEVERITY_CHANGED, incident.severity, finding.severity.value)
             self._note_change(incident, Kind.CAUSE_CHANGED, incident.cause, storable_text(finding.cause, 80))
         elif is_held and incident.is_resolved:
+            self._note_failed_fix(incident)
             incident.status, incident.reopened_at = Status.OPEN, self.at
             incident.resolved_at, incident.resolution = None, ""
             incident.reopened_count += 1
@@ -139,9 +143,10 @@ class _Poll:
         if not incident.is_resolved:
             _describe(incident, finding, self.at)
 
-    def _miss(self, incident: Incident, enough: int) -> None:
+    def _miss(self, incident: Incident, enough: int, *, is_complete: bool) -> None:
+        is_counted = is_complete and self._count_clear(incident)
         if incident.is_resolved:
-            if incident.seen_polls:
+            if incident.seen_polls or is_counted:
                 incident.seen_polls = 0
                 self.changed.append(incident)
             return
@@ -154,11 +159,32 @@ class _Poll:
         if incident.absent_polls >= enough:
             self._resolve(incident, f"not found by {incident.absent_polls} polls in a row")
 
+    def _count_clear(self, incident: Incident) -> bool:
+        """Complete data do not show it: that counts towards verifying its fix, until it is verified."""
+        if incident.clear_polls >= VERIFIED_AFTER:
+            return False
+        incident.clear_polls += 1
+        incident.judged_at = self.at
+        if (incident.fix_status, incident.clear_polls) == (FixStatus.CHECKED, VERIFIED_AFTER):
+            incident.fix_status = FixStatus.VERIFIED
+            self._event(incident, Kind.FIX_VERIFIED, cause=incident.cause)
+        return True
+
+    def _note_failed_fix(self, incident: Incident) -> None:
+        """It comes back. What was checked off belongs to the occurrence that has ended."""
+        within = incident.resolved_at is not None and self.at - incident.resolved_at <= REOPEN_WITHIN
+        if incident.fix_status and within:
+            was_verified = incident.fix_status == FixStatus.VERIFIED
+            self._event(incident, Kind.FIX_FAILED, cause=incident.cause, was_verified=was_verified)
+        incident.fix_status = FixStatus.NONE
+
     def _exempt(self, incident: Incident, reason: str) -> None:
         if incident.status == Status.PENDING:
             self.gone.append(incident)
         elif incident.is_open:
             incident.seen_polls = 0
+            # Nothing was mended, so that nothing can hold or fail.
+            incident.fix_status = FixStatus.NONE
             self.changed.append(incident)
             self._resolve(incident, storable_text(f"exempt: {reason}"))
 
@@ -237,7 +263,7 @@ class _Subjects:
 _UPDATED = [
     name
     for name in (f.attname for f in Incident._meta.concrete_fields)
-    if name not in {"id", "cluster_id", "fingerprint", "first_seen"}
+    if name not in {"id", "cluster_id", "fingerprint", "first_seen", "assignee_id"}
 ]
 
 
