@@ -22,15 +22,17 @@
     return document.execCommand("copy");
   };
 
+  const usual = new WeakMap(); // label -> its words, while it says something else
+
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
     const element = document.getElementById(button.dataset.copy);
     const label = button.querySelector("[data-copy-label]") ?? button;
-    label.dataset.usual ??= label.textContent;
+    if (!usual.has(label)) usual.set(label, label.textContent);
     const isCopied = await copy(element);
     if (!isCopied) select(element);
     label.textContent = isCopied ? "Copied" : "Press Ctrl+C";
-    setTimeout(() => (label.textContent = label.dataset.usual), 2000);
+    setTimeout(() => (label.textContent = usual.get(label)), 2000);
   });
 })();

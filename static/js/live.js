@@ -1,12 +1,13 @@
 // Keeps a page true while it stands open: asks for changes, lets ages grow, and says when nobody answers.
 //
-// <section data-live hx-get="…" hx-trigger="live" …>  is asked for every 15 s while the page can be seen.
+// <section data-live hx-get="…" hx-trigger="live" …>  is asked for every 15 s while the page can be seen; the answer
+//                                                     is morphed into it (morph.js), whatever its hx-swap says.
 // <time data-age="seconds">                           was that old when the server wrote it.
 (() => {
   const EVERY_MS = 15_000;
   const TICK_MS = 5_000;
   const etags = new Map(); // URL of a live part -> ETag of what stands on the page
-  const born = new WeakMap(); // <time> -> when we first saw it
+  const born = new WeakMap(); // <time> -> what the server wrote, and when we first saw that
   let askedAt = Date.now();
 
   // The same words as diagnostics.quantities.span.
@@ -20,8 +21,10 @@
 
   const growOlder = () => {
     for (const time of document.querySelectorAll("time[data-age]")) {
-      if (!born.has(time)) born.set(time, performance.now());
-      time.textContent = span(Number(time.dataset.age) + (performance.now() - born.get(time)) / 1000);
+      const written = `${time.dateTime} ${time.dataset.age}`;
+      if (born.get(time)?.written !== written) born.set(time, { written, at: performance.now() });
+      const words = span(Number(time.dataset.age) + (performance.now() - born.get(time).at) / 1000);
+      if (time.textContent !== words) time.textContent = words; // else a selection in it would be lost
     }
   };
 
@@ -46,9 +49,13 @@
   document.addEventListener("visibilitychange", tick);
   setInterval(tick, TICK_MS);
 
+  const isLive = (detail) => detail.requestConfig?.triggeringEvent?.type === "live";
+
   document.addEventListener("htmx:configRequest", ({ detail }) => {
-    const isLive = detail.triggeringEvent?.type === "live";
-    if (isLive && etags.has(detail.path)) detail.headers["If-None-Match"] = etags.get(detail.path);
+    if (detail.triggeringEvent?.type === "live") {
+      detail.timeout = EVERY_MS;
+      if (etags.has(detail.path)) detail.headers["If-None-Match"] = etags.get(detail.path);
+    }
     // Empty fields of a filter say nothing: they stay out of the address.
     for (const [name, value] of [...detail.formData.entries()]) {
       if (detail.verb === "get" && value === "") detail.formData.delete(name);
@@ -56,19 +63,25 @@
   });
 
   document.addEventListener("htmx:beforeSwap", (event) => {
-    const { xhr, pathInfo } = event.detail;
+    const { xhr, pathInfo, target } = event.detail;
     const answered = new URL(xhr.responseURL, location.href).pathname;
     if (answered !== new URL(pathInfo.requestPath, location.href).pathname) {
       event.preventDefault(); // sent elsewhere: the session has ended
       location.reload();
     }
+    // A filter was faster: this answers what nobody asks any more.
+    if (isLive(event.detail) && target.getAttribute("hx-get") !== pathInfo.requestPath) event.detail.shouldSwap = false;
+    const etag = xhr.getResponseHeader("ETag");
+    if (event.detail.shouldSwap && etag) etags.set(pathInfo.requestPath, etag);
   });
 
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
-    const etag = detail.xhr.getResponseHeader("ETag");
-    if (detail.successful && etag) etags.set(detail.pathInfo.requestPath, etag);
-    say(!detail.successful && detail.xhr.status !== 304);
+    const { status } = detail.xhr;
+    const isAnswered = detail.successful || status === 304;
+    // What a reader asked for and was refused is told where it was asked.
+    if (isAnswered || isLive(detail) || status === 0 || status >= 500) say(!isAnswered);
   });
 
   document.addEventListener("htmx:afterSettle", growOlder);
+  document.addEventListener("htmx:historyRestore", () => etags.clear());
 })();
