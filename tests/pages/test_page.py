@@ -18,6 +18,7 @@ pytestmark = pytest.mark.django_db
 
 FINDING = finding()
 ADDRESSES = {
+    "overview": ["lab"],
     "finding_list": ["lab"],
     "finding_detail": ["lab", FINDING.id],
     "node_list": ["lab"],
@@ -26,8 +27,8 @@ ADDRESSES = {
     "rule_list": [],
     "rule_detail": [catalogue()[0].code],
 }
-LIVE = ["finding_list", "finding_detail", "node_list", "node_detail", "status"]
-OF_A_CLUSTER = ["finding_list", "node_list", "status"]
+LIVE = ["overview", "finding_list", "finding_detail", "node_list", "node_detail", "status"]
+OF_A_CLUSTER = ["overview", "finding_list", "node_list", "status"]
 
 every_page = pytest.mark.parametrize("name", ADDRESSES)
 live_page = pytest.mark.parametrize("name", LIVE)
@@ -196,6 +197,6 @@ def test_the_navigation_marks_cluster_and_section(browser: Client) -> None:
 
     text = browser.get(address("node_list")).content.decode()
 
-    assert re.search(r'href="/c/lab/findings/"\s+aria-current="true"', text)
-    assert re.search(r'href="/c/lab/nodes/"\s+aria-current="page"', text)
+    assert re.search(r'href="/c/lab/"\s+aria-current="true"', text)
+    assert re.search(r'href="/c/lab/nodes/"[^>]*aria-current="page"', text)
     assert text.count("aria-current") == 2
