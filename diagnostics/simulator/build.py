@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from diagnostics.simulator import baseline, operator_stack
 from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.faults import in_order
-from diagnostics.simulator.month import stage
+from diagnostics.simulator.month import stage as month
+from diagnostics.simulator.week import stage as week
 from diagnostics.simulator.world import World
 
 
@@ -13,8 +14,10 @@ def build(config: WorldConfig, now: datetime) -> World:
     """The cluster at `now`, to the whole second. The order of the faults in the config does not matter. Raises
     ValueError for an unknown fault or a schedule without an epoch, NoRoom when the faults do not fit together."""
     world = World(config, now.astimezone(UTC).replace(microsecond=0))
-    if config.schedule:
-        stage.deploy(world)
+    if config.schedule == "month":
+        month.deploy(world)
+    elif config.schedule == "week":
+        week.deploy(world)
     else:
         baseline.deploy(world)
         for fault in in_order(config.faults):

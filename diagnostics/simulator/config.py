@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 FEWEST_NODES = 12
+WEEK_NODES = 16
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,18 @@ class WorldConfig:
     hostname_label: str = "Hostname"
     """`hostname` from dcgm-exporter 4.6.0 on."""
     event_ttl: timedelta = timedelta(hours=1)
-    schedule: Literal["", "month"] = ""
+    schedule: Literal["", "month", "week"] = ""
     """`month`: instead of the usual life and of faults the thirty days of `month` run, from the epoch's midnight
-    (UTC) on, which must be set."""
+    (UTC) on, which must be set. `week`: a working week with faults that come and go, for ever; what always stands is
+    dated from the epoch."""
 
     def __post_init__(self) -> None:
         if self.nodes < FEWEST_NODES:
             raise ValueError(f"the world needs {FEWEST_NODES} nodes at least, not {self.nodes}")
         if not 8 <= self.gpus_per_node <= 16:
             raise ValueError(f"a node has 8 to 16 GPUs, not {self.gpus_per_node}")
+        if self.schedule == "week" and self.nodes < WEEK_NODES:
+            raise ValueError(f"the week needs {WEEK_NODES} nodes at least, not {self.nodes}")
         if self.racks < 1:
             raise ValueError("the nodes stand in one rack at least")
         if self.schedule and (self.faults or self.pods is not None):
@@ -65,3 +69,6 @@ DEMO = WorldConfig(
         "liveness-killed",
     )
 )
+
+WORKING_WEEK = WorldConfig(nodes=WEEK_NODES, schedule="week")
+"""What `gpuhealth up` shows: 128 GPUs, at any moment a dozen faults, and a past with more of them."""

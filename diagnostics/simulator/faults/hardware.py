@@ -1,5 +1,6 @@
 """GPUs that report an Xid: fatal ones, and those that are an application's fault or long past."""
 
+from dataclasses import replace
 from functools import partial
 
 from diagnostics.simulator.devices import BUSES, Device
@@ -45,15 +46,17 @@ def _uncontained(world: World) -> None:
     """Uncorrectable memory errors, again and again: 95, then 48, then 95. The pod that had the GPU is dead."""
     node = world.nodes[ECC_NODE]
     device = node.devices[ECC_INDEX]
-    node.free.remove(device)
     since = world.before(SINCE)
     if world.now >= since:
         _mark(world, device, (95, 48)[(world.now - since) // AGAIN % 2])
     text = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
     pod = world.add("Pod", "robotics/grasp-train", single("grasp", 1), age=2 * HOUR)
+    node.free.remove(device)
+    node.free.insert(0, device)
+    placed = world.place(pod, "gpu-12")
     if world.now >= since:
         state = failed(world.before(2 * HOUR), since, 1, log=(text,))
-        world.place(pod, "gpu-12", 0, state)
+        world.pods[-1] = replace(placed, state=state)
     world.expect("fatal-xid", device, "uncontained memory error")
 
 

@@ -3,12 +3,14 @@
 from functools import partial
 
 from diagnostics.simulator.faults.entry import Fault, Twin
-from diagnostics.simulator.lifecycle import crash_looping, restarted
+from diagnostics.simulator.lifecycle import crash_looping, restarted, running
 from diagnostics.simulator.templates import cpu_only, server, triton
-from diagnostics.simulator.timestamps import HOUR, MINUTE
+from diagnostics.simulator.timestamps import HOUR, MINUTE, seconds
 from diagnostics.simulator.world import World
 
 SINCE = 12 * MINUTE
+AGAIN = seconds(1903)
+"""From one of its ends to the next."""
 
 
 def _llama(world: World, *, reason: str) -> None:
@@ -24,7 +26,14 @@ def _llama(world: World, *, reason: str) -> None:
         activity="inference",
         service_port=8000,
     )
-    state = restarted(world.before(SINCE), 137, reason, restarts=7, run_for_s=1900)
+    first, restarts = world.before(SINCE), 7
+    if reason == "OOMKilled":
+        # It goes on, and had begun before: the seventh time is the last one before the epoch.
+        turns = max(-restarts, (world.now - first) // AGAIN)
+        first, restarts = first + turns * AGAIN, restarts + turns
+    state = restarted(first, 137, reason, restarts=restarts, run_for_s=1900)
+    if not restarts:
+        state = running(deployment.created + seconds(4))
     world.place(deployment, world.pick_node(1), 0, state)
     if reason == "OOMKilled":
         world.expect("oom-killed", deployment, "host memory limit of 16 GiB is too small for the model")

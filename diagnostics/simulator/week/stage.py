@@ -1,0 +1,63 @@
+"""The week at one moment, put into a world. What is not there still has its GPUs reserved, so that nobody moves."""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import fields
+
+from diagnostics.simulator import baseline
+from diagnostics.simulator.devices import SimNode
+from diagnostics.simulator.faults import in_order
+from diagnostics.simulator.week import arrivals, episodes, life
+from diagnostics.simulator.week.calendar import dated, latest
+from diagnostics.simulator.world import World
+
+_KEPT = {"free", "devices"}
+"""Of a node, what reserves GPUs."""
+
+
+def deploy(world: World) -> None:
+    """All but the GPU Operator's pods."""
+    arrivals.deploy(world)
+    for part in life.PARTS:
+        if not part.spans:
+            part.apply(world)
+            continue
+        turn = latest(part.spans, world.now)
+        with dated(world, turn.start, turn.number):
+            _put(world, part.apply, is_there=turn.has(world.now))
+    baseline.platform(world)
+    known = in_order((*episodes.EPISODES, *episodes.LOOK_ALIKES))
+    for entry in known:
+        episode = episodes.EPISODES.get(entry.slug)
+        if episode is None:
+            entry.apply(world)
+            continue
+        turn = latest(episode.spans, world.now)
+        is_there = turn.has(world.now)
+        if episode.otherwise:
+            # The same object all the time: what it does changes.
+            (other,) = in_order([episode.otherwise])
+            (entry if is_there else other).apply(world)
+            continue
+        with dated(world, turn.start + episode.age, turn.number):
+            _put(world, entry.apply, is_there=is_there)
+
+
+def _put(world: World, apply: Callable[[World], None], *, is_there: bool) -> None:
+    if is_there:
+        apply(world)
+        return
+    workloads, pods, expected = list(world.workloads), list(world.pods), list(world.expected)
+    activities = [workload.activity for workload in workloads]
+    nodes = {name: _state(node) for name, node in world.nodes.items()}
+    apply(world)
+    world.workloads, world.pods, world.expected = workloads, pods, expected
+    for workload, activity in zip(workloads, activities, strict=True):
+        workload.activity = activity
+    for name, state in nodes.items():
+        for field, value in state.items():
+            setattr(world.nodes[name], field, value)
+
+
+def _state(node: SimNode) -> dict[str, object]:
+    return {field.name: copy(getattr(node, field.name)) for field in fields(node) if field.name not in _KEPT}
