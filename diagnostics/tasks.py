@@ -6,7 +6,7 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from diagnostics import pipeline
+from diagnostics import pipeline, usage
 from diagnostics.archive.deletion import delete_expired
 from diagnostics.archive.event_hours import compact
 from diagnostics.archive.rollups import roll_up
@@ -43,6 +43,9 @@ def backfill(slug: str) -> None:
     row = None if cluster is None else next_row(cluster)
     if cluster is not None and row is not None:
         run(cluster, row, timezone.now, lambda: timezone.now() - started > BACKFILL_FOR)
+        if next_row(cluster) is None:
+            # Whoever has just connected a cluster looks at last month now.
+            usage.roll_up(cluster, started - settings.RETENTION.usage)
         fill_later(slug)
 
 
@@ -80,6 +83,7 @@ def retain(pk: int) -> None:
         now = timezone.now()
         roll_up(cluster, settings.POLL_INTERVAL, now)
         compact(cluster, now)
+        usage.roll_up(cluster, now - settings.RETENTION.usage)
         delete_expired(cluster, settings.RETENTION, now)
 
 

@@ -22,6 +22,7 @@ from diagnostics.models import (
     Tier,
     TopologyChange,
     UsageHour,
+    UsageRollup,
     Workload,
 )
 from diagnostics.retention import Retention
@@ -74,6 +75,9 @@ def expired(cluster: Cluster, keep_for: Retention, now: datetime) -> Iterator[Ex
     yield Expired("incidents", resolved)
     ended_ms = int((now - keep_for.states).timestamp() * 1000)
     yield Expired("states", StateInterval.objects.filter(cluster=cluster, end_ms__lt=ended_ms))
+    # Before the hours that they were made of, so that none says more than these do.
+    rolled_up = UsageRollup.objects.filter(cluster=cluster, day__lte=(now - keep_for.usage).date())
+    yield Expired("usage roll-ups", rolled_up)
     yield Expired("usage", UsageHour.objects.filter(cluster=cluster, hour__lt=now - keep_for.usage))
     yield from _topology(cluster, now - keep_for.topology)
     yield from _workloads(cluster, now - max(keep_for.usage, keep_for.states, keep_for.topology))

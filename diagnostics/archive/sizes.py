@@ -91,6 +91,7 @@ def _kinds(keep_for: Retention) -> list[_Kind]:
         _Kind("excerpts", stored.Excerpt, "incident__cluster", "at", keep_for.incidents),
         _Kind("states", stored.StateInterval, "cluster", "end_ms", keep_for.states),
         _Kind("usage", stored.UsageHour, "cluster", "hour", keep_for.usage),
+        _Kind("usage roll-ups", stored.UsageRollup, "cluster", "day", keep_for.usage),
         _Kind("ledger", stored.LedgerState, "cluster", "", None),
         _Kind("workloads", stored.Workload, "cluster", "first_seen", keep_for.usage),
         _Kind("holders", stored.Allocation, "cluster", "started_at", keep_for.topology),

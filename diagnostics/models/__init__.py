@@ -18,6 +18,7 @@ from diagnostics.models.usage import (
     StateInterval,
     TeamRule,
     UsageHour,
+    UsageRollup,
 )
 from diagnostics.models.user import User
 from diagnostics.models.workload import Workload
@@ -51,6 +52,7 @@ __all__ = [
     "Tier",
     "TopologyChange",
     "UsageHour",
+    "UsageRollup",
     "User",
     "Workload",
 ]

@@ -77,6 +77,37 @@ class UsageHour(models.Model):
         ]
 
 
+class UsageRollup(models.Model):
+    """What one hour of the ledger comes to, or one whole day of them, packed (`usage.lines`): made of final hours, and
+    gone as soon as one of them is written to again.
+    """
+
+    WHOLE_DAY: ClassVar = 24
+
+    cluster = models.ForeignKey(
+        Cluster, on_delete=models.CASCADE, related_name="usage_rollups", db_index=False
+    )
+    day = models.DateField()
+    """In UTC."""
+    hour = models.PositiveSmallIntegerField()
+    """0 to 23, or WHOLE_DAY."""
+    keys = models.TextField(blank=True)
+    """Labels and annotations that tell its owners apart, as JSON; empty: its owners have to be looked up anew."""
+    totals = models.BinaryField()
+    """By model and state."""
+    owners = models.BinaryField()
+    """By what teams are mapped by, too."""
+    wasting = models.BinaryField()
+    """By workload: lines with waste."""
+    rest = models.BinaryField()
+    """By workload: lines without."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "day", "hour"], name="usage_rolled_up_once")
+        ]
+
+
 class LedgerState(models.Model):
     """Where the ledger of a cluster stands: written in the same transaction as what it became."""
 

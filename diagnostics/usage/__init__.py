@@ -1,23 +1,18 @@
 """The GPU-hour ledger: each device's time, exactly once.
 
-record   a poll: marks -> pieces -> stays and sums, in the poll's own transaction
-fill     unobserved time, replaced by what Prometheus knew
-hours    the ledger's lines; `sums` by team, namespace, workload, model or state, with money
+record       a poll: marks -> pieces -> stays and sums, in the poll's own transaction
+fill         unobserved time, replaced by what Prometheus knew
+hours        the ledger's lines
+roll_up      final hours packed, so that a month is summed at once
+sums         by team, namespace, workload, model or state, with money; `summary` with the workloads that waste most
 """
 
 from diagnostics.usage.filling import NobodyKnown, fill
-from diagnostics.usage.reading import (
-    Group,
-    Grouping,
-    Hour,
-    Ledger,
-    complete_through,
-    gaps,
-    hours,
-    open_stays,
-    sums,
-)
+from diagnostics.usage.groups import Group, Grouping, Ledger, Saving, Spent, Within
+from diagnostics.usage.reading import Hour, complete_through, gaps, hours, open_stays
 from diagnostics.usage.recording import record
+from diagnostics.usage.rollups import roll_up
+from diagnostics.usage.summary import Summary, summary, sums
 
 __all__ = [
     "Group",
@@ -25,11 +20,17 @@ __all__ = [
     "Hour",
     "Ledger",
     "NobodyKnown",
+    "Saving",
+    "Spent",
+    "Summary",
+    "Within",
     "complete_through",
     "fill",
     "gaps",
     "hours",
     "open_stays",
     "record",
+    "roll_up",
+    "summary",
     "sums",
 ]

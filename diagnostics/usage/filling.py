@@ -12,6 +12,7 @@ from diagnostics.usage import ledger as ledgers
 from diagnostics.usage.books import Books, Ended, Key, Total
 from diagnostics.usage.intervals import joined
 from diagnostics.usage.moments import from_ms, to_ms
+from diagnostics.usage.rollups import forget
 from diagnostics.usage.totals import write_totals
 from diagnostics.usage.weights import NOBODY_KEY, Shape, by_hour, shares_of
 
@@ -173,6 +174,7 @@ def _apply(cluster: Cluster, books: Books, deltas: Deltas, nobody: int) -> None:
             totals[is_backfilled].append(Total(hour, key, old[0] + gpu_ms, old[1] + waste_ms))
     for is_backfilled, found in totals.items():
         write_totals(cluster, found, nobody, is_backfilled=is_backfilled)
+    forget(cluster, {from_ms(hour) for hour, _, _ in changed})
 
 
 def _stored(cluster: Cluster, hours: set[int], nobody: int) -> dict[tuple[int, Key, bool], tuple[int, int]]:

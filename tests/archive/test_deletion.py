@@ -22,6 +22,7 @@ from diagnostics.models import (
     StateInterval,
     TopologyChange,
     UsageHour,
+    UsageRollup,
     Workload,
 )
 from diagnostics.retention import Retention
@@ -73,15 +74,17 @@ def test_each_kind_goes_after_its_time(cluster: Cluster) -> None:
         UsageHour.objects.create(
             cluster=cluster, hour=at, workload=holder if at == OLD else busy, model=model, state=2
         )
+        packed = dict.fromkeys(("totals", "owners", "wasting", "rest"), b"")
+        UsageRollup.objects.create(cluster=cluster, day=at.date(), hour=UsageRollup.WHOLE_DAY, **packed)
         TopologyChange.objects.create(cluster=cluster, node=there, at=at, kind="cordoned")
         Allocation.objects.create(cluster=cluster, workload=busy, node=there, started_at=OLD, ended_at=at)
     Allocation.objects.create(cluster=cluster, workload=busy, node=there, started_at=OLD)
     deleted = delete_expired(cluster, Retention(), NOW)
     assert deleted == {
         **{"events": 1, "metrics": 1, "observations": 1, "states": 1, "usage": 1},
-        **{"topology": 4, "workloads": 1},
+        **{"usage roll-ups": 1, "topology": 4, "workloads": 1},
     }
-    for kept in (EventHour, MetricDay, Observation, StateInterval, UsageHour, TopologyChange):
+    for kept in (EventHour, MetricDay, Observation, StateInterval, UsageHour, UsageRollup, TopologyChange):
         assert kept.objects.count() == 1, kept
     assert Allocation.objects.count() == 2
     assert {w.name for w in Workload.objects.all()} == {"busy", ""}

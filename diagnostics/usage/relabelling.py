@@ -1,0 +1,70 @@
+"""Workloads whose labels are others than when their hours were rolled up: whose time it is has to be looked up anew."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from django.db.models import Q
+
+from diagnostics.models import Cluster, UsageHour, UsageRollup, Workload
+from diagnostics.usage.lines import Damaged, Line, Values, unpacked
+from diagnostics.usage.owners import looked_up
+from diagnostics.usage.owners import read as read_keys
+
+LAG = timedelta(hours=2)
+"""`last_seen` of a workload may lag behind by minutes, and an hour is rolled up when it has been final for a while."""
+WHOLE = UsageRollup.WHOLE_DAY
+
+
+def doubt_relabelled(cluster: Cluster) -> set[int]:
+    """Mark the roll-ups of workloads that say something else now, in a transaction that holds the ledger.
+
+    Each workload that was seen lately is compared with the newest roll-up that knows it. Returns the relabelled ones.
+    """
+    rolled = UsageRollup.objects.filter(cluster=cluster)
+    newest = (
+        rolled.filter(hour__lt=WHOLE).order_by("-day", "-hour").values_list("day", "hour", "keys").first()
+    )
+    keys = read_keys(newest[2]) if newest is not None else None
+    if newest is None or not keys:
+        return set()
+    day, hour, text = newest
+    at = datetime(day.year, day.month, day.day, hour, tzinfo=UTC)
+    seen = Workload.objects.filter(cluster=cluster, last_seen__gte=at - LAG).exclude(kind="")
+    first_seen = dict(seen.values_list("pk", "first_seen"))
+    left = looked_up(cluster, first_seen, keys)
+    changed: set[int] = set()
+    for until, lines in _newest_first(cluster, text):
+        left = {pk: values for pk, values in left.items() if first_seen[pk] < until}
+        if not left:
+            break
+        known: dict[int, Values] = {line.workload: line.owner for line in lines if line.workload in left}
+        changed |= {pk for pk, values in known.items() if values != left.pop(pk)}
+    if changed:
+        _doubt(cluster, changed)
+    return changed
+
+
+def _newest_first(cluster: Cluster, text: str) -> Iterator[tuple[datetime, Iterator[Line]]]:
+    """End and lines of the roll-ups with these keys: hours that are in no whole day, and days."""
+    rows = UsageRollup.objects.filter(cluster=cluster, keys=text)
+    days = set(rows.filter(hour=WHOLE).values_list("day", flat=True))
+    places = [
+        (day, hour) for day, hour in rows.values_list("day", "hour") if hour == WHOLE or day not in days
+    ]
+    for day, hour in sorted(places, reverse=True):
+        found = rows.filter(day=day, hour=hour).values_list("wasting", "rest").first()
+        try:
+            lines = [line for data in found or () for line in unpacked(bytes(data))]
+        except Damaged:
+            continue
+        end = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(hours=min(hour + 1, WHOLE))
+        yield end, iter(lines)
+
+
+def _doubt(cluster: Cluster, workloads: set[int]) -> None:
+    hours = UsageHour.objects.filter(cluster=cluster, workload__in=workloads)
+    by_day: dict[object, set[int]] = {}
+    for hour in hours.values_list("hour", flat=True).order_by().distinct():
+        by_day.setdefault(hour.astimezone(UTC).date(), {WHOLE}).add(hour.astimezone(UTC).hour)
+    for day, numbers in by_day.items():
+        UsageRollup.objects.filter(Q(day=day, hour__in=numbers), cluster=cluster).update(keys="")

@@ -1,0 +1,77 @@
+"""The lines of a span as tables, with the owners that team rules ask for: from roll-ups, else from the hours."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from diagnostics.models import Cluster
+from diagnostics.usage.covering import bare_lines, cover, with_tables
+from diagnostics.usage.lines import Columns, Line, Values, columns, with_owners
+from diagnostics.usage.owners import Keys, answers, looked_up
+from diagnostics.usage.owners import read as read_keys
+
+BY_WORKLOAD = ("wasting", "rest")
+BARE = ""
+"""Stands for the hours that are not rolled up."""
+
+
+class Table(NamedTuple):
+    """Lines within which no price changes."""
+
+    segment: int
+    keys: Keys
+    """What the values of the owners are of, but for the first, which is the namespace."""
+    columns: Columns
+
+
+class Tables(NamedTuple):
+    """Fields of `UsageRollup` -> tables. Hours that are not rolled up are in all of them, by workload."""
+
+    by_field: dict[str, list[Table]]
+
+    def of(self, *fields: str) -> list[Table]:
+        """All lines of `fields`; the hours that are not rolled up once."""
+        found = [table for field in fields for table in self.by_field.get(field, [])]
+        return [*found, *self.by_field.get(BARE, [])]
+
+
+def tables(
+    cluster: Cluster,
+    cuts: Sequence[datetime],
+    fields: Collection[str],
+    keys: Keys,
+    *,
+    needs_owners: bool,
+) -> Tables:
+    """What `fields` hold between the first and the last of `cuts`; owners by `keys`, if they are needed.
+
+    Three queries; one or two more while roll-ups do not know the keys.
+    """
+    covered = cover(cluster, cuts, fields)
+    stale = [tile for tile in covered.tiles if keys and not answers(tile.keys, keys)]
+    by_workload = with_tables(cluster, stale, BY_WORKLOAD) if "owners" in fields else stale
+    gone = {tile.start for tile in stale} - {tile.start for tile in by_workload}
+    lost = [(tile.segment, (tile.start, tile.end)) for tile in stale if tile.start in gone]
+    bare = bare_lines(cluster, [*covered.bare, *lost], cuts)
+    owners: dict[int, Values] = {}
+    if needs_owners:
+        nameless = {line.workload for lines in bare.values() for line in lines}
+        for tile in by_workload:
+            for table in tile.tables.values():
+                nameless.update(table.workload)
+        owners = looked_up(cluster, nameless, keys)
+
+    def renamed(segment: int, lines: Iterable[Line]) -> Table:
+        return Table(segment, keys, columns(with_owners(lines, owners) if needs_owners else lines))
+
+    found: dict[str, list[Table]] = {field: [] for field in fields}
+    for tile in covered.tiles:
+        if tile not in stale:
+            for field, table in tile.tables.items():
+                found[field].append(Table(tile.segment, read_keys(tile.keys) or (), table))
+    for tile in by_workload:
+        for field in fields:
+            for own in BY_WORKLOAD if field == "owners" else (field,):
+                found[field].append(renamed(tile.segment, tile.tables[own]))
+    found[BARE] = [renamed(segment, lines) for segment, lines in bare.items()]
+    return Tables(found)
