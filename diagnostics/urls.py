@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from diagnostics.views import findings, home, nodes, overview, rules, status
+from diagnostics.views import findings, glossary, home, nodes, overview, rules, status
 
 
 class NameConverter:
@@ -29,4 +29,5 @@ urlpatterns = [
     path("c/<slug:slug>/status/", status.status, name="status"),
     path("rules/", rules.rule_list, name="rule_list"),
     path("rules/<slug:code>/", rules.rule_detail, name="rule_detail"),
+    path("glossary/", glossary.glossary, name="glossary"),
 ]

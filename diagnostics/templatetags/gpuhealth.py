@@ -4,11 +4,12 @@ import re
 from datetime import datetime, timedelta
 
 from django import template
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from diagnostics import quantities
+from diagnostics import glossary, quantities
 from diagnostics.snapshot import State
 from diagnostics.text import printable
 
@@ -45,21 +46,26 @@ SHAPES = {
 }
 """Word of a badge -> its shape, the second channel beside colour (path in a 16 x 16 box)."""
 
-STATES = {
-    State.EFFECTIVE: ("E", "effective", "held and working"),
-    State.INEFFECTIVE: ("L", "low activity", "held, and active for less than half of what the GPU can do"),
-    State.IDLE_HELD: ("M", "idle, memory held", "held, no activity, with data in its memory"),
-    State.IDLE_EMPTY: ("I", "idle, empty", "held, no activity, nothing in its memory"),
-    State.HUNG: ("H", "hung", "held; kernels are resident everywhere in the gang, but nothing moves"),
-    State.BLOCKED: ("B", "blocked", "held by a running member of a gang whose other members do not run"),
-    State.STARTING: ("T", "starting", "held by a pod that is starting or loading a model"),
-    State.STUCK: ("K", "stuck", "held by a pod that cannot work"),
-    State.NO_DATA: ("?", "no data", "held, but what is needed to judge it was not measured"),
-    State.FREE: ("F", "free", "held by nobody, and usable"),
-    State.STRANDED: ("S", "stranded", "held by nobody, but no request fits where it is"),
-    State.UNAVAILABLE: ("U", "unavailable", "not ready, unhealthy, cordoned or not allocatable"),
+LETTERS = {
+    State.EFFECTIVE: "E",
+    State.INEFFECTIVE: "L",
+    State.IDLE_HELD: "M",
+    State.IDLE_EMPTY: "I",
+    State.HUNG: "H",
+    State.BLOCKED: "B",
+    State.STARTING: "T",
+    State.STUCK: "K",
+    State.NO_DATA: "?",
+    State.FREE: "F",
+    State.STRANDED: "S",
+    State.UNAVAILABLE: "U",
 }
-"""State -> letter (the second channel beside colour), name, meaning."""
+"""State -> its letter on the map, the second channel beside colour."""
+STATES = {
+    state: (letter, glossary.TERMS[state].name, glossary.TERMS[state].gist)
+    for state, letter in LETTERS.items()
+}
+"""State -> letter, name, meaning."""
 LOST = "\N{REPLACEMENT CHARACTER}"
 """Stands for a character that is not shown."""
 
@@ -77,6 +83,19 @@ def badge(word: str) -> SafeString:
         style,
         shape,
         printable(str(word), 40),
+    )
+
+
+@register.simple_tag
+def term(slug: str, words: str = "") -> SafeString:
+    """A link to a term of the glossary, with its name or with `words`. Raises KeyError for an unknown term."""
+    known = glossary.TERMS[str(slug)]
+    return format_html(
+        '<a class="term" href="{}#{}" title="{}">{}</a>',
+        reverse("glossary"),
+        known.slug,
+        known.gist,
+        words or known.name,
     )
 
 

@@ -21,14 +21,18 @@ ADDRESSES = {
     "overview": ["lab"],
     "finding_list": ["lab"],
     "finding_detail": ["lab", FINDING.id],
+    "incident_list": ["lab"],
     "node_list": ["lab"],
     "node_detail": ["lab", "gpu-1"],
     "status": ["lab"],
     "rule_list": [],
     "rule_detail": [catalogue()[0].code],
+    "glossary": [],
 }
-LIVE = ["overview", "finding_list", "finding_detail", "node_list", "node_detail", "status"]
-OF_A_CLUSTER = ["overview", "finding_list", "node_list", "status"]
+FORMS = {"follow_up"}
+"""Where forms are sent to; there is no page."""
+LIVE = ["overview", "finding_list", "finding_detail", "incident_list", "node_list", "node_detail", "status"]
+OF_A_CLUSTER = ["overview", "finding_list", "incident_list", "node_list", "status"]
 
 every_page = pytest.mark.parametrize("name", ADDRESSES)
 live_page = pytest.mark.parametrize("name", LIVE)
@@ -46,7 +50,7 @@ def _polled() -> None:
 def test_every_page_is_tested_here() -> None:
     names = {pattern.name for pattern in urls.urlpatterns}
 
-    assert names == {"home", *ADDRESSES}
+    assert names == {"home", *ADDRESSES} | FORMS
 
 
 @every_page
