@@ -176,7 +176,13 @@ def _workload(owner: Owner, pods: list[Pod], snapshot: Snapshot) -> WorkloadLine
         collective=gang.collective,
         queue=next((words[key] for key in QUEUE_KEYS for words in named if words.get(key)), ""),
         priority=max((pod.priority for pod in pods if pod.priority is not None), default=None),
+        gang=_gang_beside(owner, gang),
     )
+
+
+def _gang_beside(owner: Owner, gang: Gang) -> Owner | None:
+    found = Owner(gang.kind, gang.namespace, gang.name)
+    return None if gang is _ALONE or found == owner else found
 
 
 def _pod(pod: Pod) -> PodLine:

@@ -58,6 +58,8 @@ class WorkloadLine(msgspec.Struct, frozen=True, array_like=True):
     queue: str
     """Of Kueue, Volcano or YuniKorn, as its labels or annotations name it; empty without one."""
     priority: int | None
+    gang: Owner | None = None
+    """What groups its pods with others where that is not the owner itself, as a PodGroup of bare pods."""
 
 
 class Workloads(msgspec.Struct, frozen=True, array_like=True):

@@ -10,7 +10,7 @@ from diagnostics.picture import UnreadablePicture, drawn, dumps, load_devices, l
 from diagnostics.picture.devices import Devices, GpuCell, NodeLine, Owner
 from diagnostics.picture.workloads import PodLine, WorkloadLine, Workloads
 from diagnostics.snapshot import Condition, Container, Metrics, OwnerKey, Source, State
-from tests.builders import GIB, NOW, ago, gpu, node, pod, snapshot
+from tests.builders import GIB, NOW, ago, gang, gpu, node, pod, snapshot
 
 TRAIN = OwnerKey("Job", "research", "train", "batch/v1", "u1")
 
@@ -120,6 +120,16 @@ def test_pods_without_gpus_are_left_out() -> None:
 def test_the_queue_is_the_one_that_the_labels_name() -> None:
     assert line(pod(root=TRAIN, labels={"kueue.x-k8s.io/queue-name": "team-a"})).queue == "team-a"
     assert line(pod(root=TRAIN)).queue == ""
+
+
+def test_bare_pods_of_one_gang_name_it() -> None:
+    group = gang("ring", kind="PodGroup", members=("research/a", "research/b"), size=2)
+    found = workloads(node(), pod("a"), pod("b"), group)
+    assert [shown.gang for shown in found.lines] == [Owner("PodGroup", "research", "ring")] * 2
+
+
+def test_a_gang_that_is_the_owner_itself_is_not_named_twice() -> None:
+    assert line(pod(root=TRAIN), gang(members=("research/train-0",))).gang is None
 
 
 @pytest.mark.parametrize(("source", "half"), [(Source.NODES, "devices"), (Source.PODS, "workloads")])
