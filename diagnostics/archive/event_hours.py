@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -125,24 +125,30 @@ def events(
     kind: str | None = None,
     namespace: str | None = None,
     name: str | None = None,
+    about: Callable[[str, str, str], bool] | None = None,
 ) -> list[Event]:
     """Events last seen from `start` to before `end`, oldest first; each once, with the highest count.
 
-    `kind`, `namespace` and `name` are those of the object that they are about. Times are whole seconds, messages have
-    at most 1,000 characters, UIDs are not kept. Rows that cannot be read are left out.
+    `kind`, `namespace` and `name` are those of the object that they are about; `about` is asked with all three. Times
+    are whole seconds, messages have at most 1,000 characters, UIDs are not kept. Rows that cannot be read are left out.
     """
     first = start.replace(minute=0, second=0, microsecond=0)
     rows = EventHour.objects.filter(cluster=cluster, hour__gte=first, hour__lt=end).order_by("hour")
     found: dict[Identity, Event] = {}
+
+    def is_wanted(its_kind: str, its_namespace: str, its_name: str) -> bool:
+        return (
+            kind in (None, its_kind)
+            and namespace in (None, its_namespace)
+            and name in (None, its_name)
+            and (about is None or about(its_kind, its_namespace, its_name))
+        )
+
     for row in rows.iterator(chunk_size=24):
         found |= {
             identity: event
-            for identity, event in _read(row).items()
-            if event.last_at is not None
-            and start <= event.last_at < end
-            and kind in (None, event.kind)
-            and namespace in (None, event.namespace)
-            and name in (None, event.name)
+            for identity, event in _read(row, is_wanted).items()
+            if event.last_at is not None and start <= event.last_at < end
         }
     return sorted(found.values(), key=lambda e: (e.last_at or start, e.kind, e.namespace, e.name, e.reason))
 
@@ -208,15 +214,18 @@ def _packed(hour: datetime, kept: list[Event]) -> bytes:
     return zstandard.ZstdCompressor(level=3).compress(msgspec.msgpack.encode(columns))
 
 
-def _read(row: EventHour) -> dict[Identity, Event]:
+def _read(row: EventHour, is_wanted: Callable[[str, str, str], bool] | None = None) -> dict[Identity, Event]:
     """Each event once; what cannot be read is left out."""
     found: dict[Identity, Event] = {}
     for chunk in _chunks(row):
-        found |= _unpacked(chunk, row.hour)
+        found |= _unpacked(chunk, row.hour, is_wanted)
     return found
 
 
-def _unpacked(chunk: _Chunk, hour: datetime) -> dict[Identity, Event]:
+def _unpacked(
+    chunk: _Chunk, hour: datetime, is_wanted: Callable[[str, str, str], bool] | None = None
+) -> dict[Identity, Event]:
+    """Asking before an event is made of its columns takes a tenth of the time."""
     data = chunk.packed
     try:
         if not 0 <= zstandard.get_frame_parameters(data).content_size <= MOST_BYTES:
@@ -232,6 +241,7 @@ def _unpacked(chunk: _Chunk, hour: datetime) -> dict[Identity, Event]:
                 last_at=_moment(last, hour),
             )
             for text, (count, first, last) in zip(texts, numbers, strict=True)
+            if is_wanted is None or is_wanted(*text[:3])
         ]
     except (zstandard.ZstdError, msgspec.DecodeError, ValueError, OverflowError) as error:
         log.warning("some events of %s cannot be read: %s", hour, error)

@@ -93,6 +93,7 @@ def test_they_are_found_by_what_they_are_about_and_when(cluster: Cluster) -> Non
     assert [e.name for e in kept(cluster)] == ["a", "gpu-1", "b"], "oldest first"
     assert [e.name for e in kept(cluster, kind="Node")] == ["gpu-1"]
     assert [e.name for e in kept(cluster, kind="Pod", namespace="research", name="b")] == ["b"]
+    assert [e.name for e in kept(cluster, kind="Pod", about=lambda *its: its[2] in {"a", "gpu-1"})] == ["a"]
     assert [e.name for e in archive.events(cluster, NOW - MINUTE, NOW)] == ["gpu-1"]
 
 
