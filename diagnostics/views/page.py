@@ -131,6 +131,13 @@ def node_url(slug: str, name: str) -> str:
     return reverse("node_detail", args=[slug, name]) if name else ""
 
 
+def workload_url(slug: str, kind: str, namespace: str, name: str) -> str:
+    """Address of a workload's page; empty where a part of its name is missing."""
+    return (
+        reverse("workload_detail", args=[slug, kind, namespace, name]) if kind and namespace and name else ""
+    )
+
+
 def render_page(
     request: HtmxRequest, template: str, page: Page, *, partial: str | None = None
 ) -> HttpResponse:

@@ -1,0 +1,195 @@
+"""Pods and gangs that wait for GPUs: why, for how long, what they ask for, and what is free meanwhile."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.core.paginator import Paginator
+from django.http import HttpResponse
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+
+from diagnostics.models import Cluster, Observation
+from diagnostics.picture import Devices, Workloads
+from diagnostics.rules import catalogue
+from diagnostics.snapshot import State
+from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
+from diagnostics.views.pages_of import Pages, pages_of
+from diagnostics.views.pending.groups import WAITING, Group, Reasons, groups_of, in_words
+from diagnostics.views.workloads.seen import sight_of
+
+GROUPS_PER_PAGE = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """What nobody holds of one resource."""
+
+    resource: str
+    free: int
+    nodes: int
+    """With at least one of them."""
+    most: int
+    """On one node."""
+    stranded: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """What the address asks for; empty text for no restriction."""
+
+    q: str = ""
+    namespace: str = ""
+    reason: str = ""
+    resource: str = ""
+    sort: str = ""
+
+    @property
+    def is_any(self) -> bool:
+        return any((self.q, self.namespace, self.reason, self.resource))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PendingListPage(Page):
+    filters: Filters
+    namespaces: tuple[str, ...]
+    reasons: tuple[tuple[str, str], ...]
+    """(slug of the cause, in words)."""
+    resources: tuple[str, ...]
+    sorts: tuple[tuple[str, str], ...]
+    groups: tuple[Group, ...] | None
+    """None: no data."""
+    pages: Pages | None
+    total: int
+    """Groups before filtering."""
+    why_not: str
+    """Why pods are missing or may be; empty when all were read."""
+    not_explained: str
+    """Why the rule that explains waiting could not look, or not at all; empty when it did."""
+    pods: int
+    gpus: int
+    oldest: datetime | None
+    rooms: tuple[Room, ...] | None
+    """None: nothing is known of the devices."""
+    rooms_why_not: str
+    bound: int
+    """Pods that have a node, and have not started."""
+    bound_url: str
+    address: str
+
+
+SORTS: dict[str, tuple[str, Callable[[Group], tuple[Any, ...]]]] = {
+    "": ("Longest wait", lambda group: (group.oldest is None, group.oldest and group.oldest.timestamp())),
+    "gpus": ("Most GPUs", lambda group: (-group.gpus,)),
+    "pods": ("Most pods", lambda group: (-group.pods,)),
+}
+
+
+@require_safe
+def pending_list(request: HtmxRequest, slug: str) -> HttpResponse:
+    cluster, frame, now = frame_of(slug, "pending")
+    sight = sight_of(cluster)
+    has_data = sight.workloads is not None
+    groups = groups_of(slug, sight.workloads, Reasons(cluster)) if sight.workloads else []
+    filters = _filters(request)
+    matching = [group for group in groups if _is_wanted(group, filters)]
+    matching.sort(key=lambda group: (group.owner.namespace, group.owner.kind, group.owner.name))
+    matching.sort(key=SORTS[filters.sort][1])
+    shown = Paginator(matching, GROUPS_PER_PAGE).get_page(request.GET.get("page"))
+    bound = _bound(sight.workloads) if sight.workloads else 0
+    page = PendingListPage(
+        frame=frame,
+        now=now,
+        filters=filters,
+        namespaces=tuple(sorted({group.owner.namespace for group in groups})),
+        reasons=tuple((cause, in_words(cause)) for cause in sorted({group.cause for group in groups})),
+        resources=tuple(sorted({resource for group in groups for resource in group.resources})),
+        sorts=tuple((key, label) for key, (label, _) in SORTS.items()),
+        groups=tuple(shown) if has_data else None,
+        pages=pages_of(shown) if has_data else None,
+        total=len(groups),
+        why_not=sight.doubt,
+        not_explained=_not_explained(cluster),
+        pods=sum(group.pods for group in matching),
+        gpus=sum(group.gpus for group in matching),
+        oldest=min((group.oldest for group in matching if group.oldest), default=None),
+        rooms=_rooms(sight.devices) if sight.devices else None,
+        rooms_why_not=sight.devices_doubt,
+        bound=bound,
+        bound_url=f"{reverse('finding_list', args=[slug])}?{urlencode({'rule': 'stuck-holder'})}",
+        address=request.get_full_path(),
+    )
+    return render_page(request, "pages/pending_list.html", page, partial="live")
+
+
+def _filters(request: HtmxRequest) -> Filters:
+    def asked(name: str) -> str:
+        return request.GET.get(name, "")[:253]
+
+    return Filters(
+        q=request.GET.get("q", "").replace("\x00", "").strip()[:200],
+        namespace=asked("namespace"),
+        reason=asked("reason"),
+        resource=asked("resource"),
+        sort=asked("sort") if asked("sort") in SORTS else "",
+    )
+
+
+def _is_wanted(group: Group, filters: Filters) -> bool:
+    owner = group.owner
+    if filters.namespace and owner.namespace != filters.namespace:
+        return False
+    if filters.reason and group.cause != filters.reason:
+        return False
+    if filters.resource and filters.resource not in group.resources:
+        return False
+    text = f"{owner.kind} {owner.namespace}/{owner.name} {group.queue}".lower()
+    return all(word in text for word in filters.q.lower().split())
+
+
+def _rooms(devices: Devices) -> tuple[Room, ...]:
+    """Devices that nobody holds, by resource: those that a pod could get, and those that none can use."""
+    free: dict[str, Counter[str]] = defaultdict(Counter)
+    stranded: Counter[str] = Counter()
+    for node in devices.nodes:
+        for cell in node.gpus:
+            if cell.state is State.FREE:
+                free[cell.resource][node.name] += 1
+            elif cell.state is State.STRANDED:
+                stranded[cell.resource] += 1
+    return tuple(
+        Room(
+            resource=resource,
+            free=free[resource].total(),
+            nodes=len(free[resource]),
+            most=max(free[resource].values(), default=0),
+            stranded=stranded[resource],
+        )
+        for resource in sorted({*free, *stranded})
+    )
+
+
+def _bound(workloads: Workloads) -> int:
+    return sum(
+        pod.phase == "Pending" and pod.node is not None and pod.deletion_at is None
+        for line in workloads.lines
+        for pod in line.pods
+    )
+
+
+def _not_explained(cluster: Cluster) -> str:
+    """One query."""
+    code = next((rule.code for rule in catalogue() if rule.slug == WAITING), "")
+    last = (
+        cluster.observations.exclude(status=Observation.Status.FAILED)
+        .values_list("rules_skipped", "rules_failed", "rules_partial")
+        .first()
+    )
+    for rows in last or ():
+        for row in rows:
+            if row.get("code") == code:
+                return str(row.get("reason") or row.get("error") or "it gave no reason")
+    return ""

@@ -1,0 +1,248 @@
+"""One workload: what it is, its GPUs and pods now, what is wrong, what it cost, and what happened to it."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from django.core.paginator import Paginator
+from django.db.models import OuterRef, Subquery
+from django.http import Http404, HttpResponse
+from django.views.decorators.http import require_safe
+
+from diagnostics.models import Cluster, LedgerState, Workload
+from diagnostics.picture import Devices, GpuCell, Owner, PodLine
+from diagnostics.snapshot import State
+from diagnostics.storable import storable_text
+from diagnostics.templatetags.gpuhealth import number
+from diagnostics.usage.mapping import team_rules
+from diagnostics.usage.teams import Owner as Mapped
+from diagnostics.usage.teams import team_of
+from diagnostics.views.bars import Segment, bar
+from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render_page
+from diagnostics.views.pages_of import Pages, pages_of
+from diagnostics.views.workloads.addresses import gpu_url, map_url
+from diagnostics.views.workloads.found import FindingLine, Findings
+from diagnostics.views.workloads.happened import EVENTS_OVER, EventLine, Holds, events_of, holds_of
+from diagnostics.views.workloads.seen import Mean, Seen, all_seen, sight_of
+from diagnostics.views.workloads.spent import Spent, spent_of
+
+PODS_PER_PAGE = 100
+NODES_SHOWN = 100
+
+
+class GpuLink(NamedTuple):
+    """One device that it holds."""
+
+    cell: GpuCell
+    url: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeGpus:
+    """Its devices on one node."""
+
+    name: str
+    url: str
+    rack: str | None
+    troubles: tuple[str, ...]
+    gpus: tuple[GpuLink, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodRow:
+    """One of its pods."""
+
+    pod: PodLine
+    node_url: str
+    asks: tuple[tuple[str, str], ...]
+    """(amount, resource)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Present:
+    """What the last poll saw of it."""
+
+    phase: str
+    running: int
+    waiting: int
+    unfinished: int
+    wanted: int | None
+    min_available: int | None
+    gang_scheduler: str
+    system: str
+    collective: str
+    gang: Owner | None
+    queue: str
+    priority: int | None
+    asked: int
+    claims: int
+    held: int
+    bar: tuple[Segment, ...]
+    utilization: Mean | None
+    activity: Mean | None
+    since: datetime | None
+    nodes: tuple[NodeGpus, ...]
+    more_nodes: int
+    pods: tuple[PodRow, ...]
+    pages: Pages
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadDetailPage(Page):
+    owner: Owner
+    team: str
+    present: Present | None
+    """None: the last poll did not see it, or nothing is known of it."""
+    is_gone: bool
+    """The last poll read all pods, and none was its."""
+    why_not: str
+    """Why pods are missing or may be; empty when all were read."""
+    devices_why_not: str
+    metrics_why_not: str
+    first_seen: datetime | None
+    """By a poll or by what was filled in; None for what was never recorded."""
+    last_seen: datetime | None
+    map_url: str
+    findings: tuple[FindingLine, ...]
+    past: tuple[FindingLine, ...]
+    spent: Spent | None
+    """None where the ledger knows nothing of it."""
+    holds: Holds
+    events: tuple[EventLine, ...]
+    events_hours: int
+    legend: tuple[State, ...]
+    address: str
+
+
+@require_safe
+def workload_detail(request: HtmxRequest, slug: str, kind: str, namespace: str, name: str) -> HttpResponse:
+    cluster, frame, now = frame_of(slug, "workloads")
+    owner = Owner(kind, namespace, name)
+    sight = sight_of(cluster)
+    seen = next((one for one in all_seen(sight) if one.owner == owner), None)
+    row = _known(cluster, owner)
+    if seen is None and row is None and sight.workloads is not None:
+        msg = "No poll of this cluster has seen such a workload with GPUs."
+        raise Http404(msg)
+    findings = Findings(cluster, past_of=owner)
+    holds = holds_of(cluster, row.pk) if row else Holds((), are_more=False)
+    pods = {pod.name for pod in seen.line.pods} if seen else {hold.pod for hold in holds.lines}
+    page = WorkloadDetailPage(
+        frame=frame,
+        now=now,
+        owner=owner,
+        team=_team(cluster, owner, row),
+        present=_present(slug, seen, sight.devices, request.GET.get("page")) if seen else None,
+        is_gone=seen is None and sight.workloads is not None and not sight.doubt,
+        why_not=sight.doubt,
+        devices_why_not=sight.devices_doubt if sight.devices_doubt != sight.doubt else "",
+        metrics_why_not=sight.devices.metrics_doubt if sight.devices else "",
+        first_seen=row.first_seen if row else None,
+        last_seen=row.last_seen if row else None,
+        map_url=map_url(slug, owner) if seen and seen.held else "",
+        findings=findings.of(seen) if seen else findings.of_owner(owner),
+        past=tuple(findings.past),
+        spent=spent_of(cluster, row.pk, now, row.complete_through) if row else None,
+        holds=holds,
+        events=events_of(cluster, owner, pods, sight.workloads.taken_at if sight.workloads else now),
+        events_hours=int(EVENTS_OVER.total_seconds() // 3600),
+        legend=tuple(State),
+        address=request.get_full_path(),
+    )
+    return render_page(request, "pages/workload_detail.html", page, partial="live")
+
+
+class _Known(NamedTuple):
+    """Its row."""
+
+    pk: int
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    first_seen: datetime
+    last_seen: datetime
+    complete_through: datetime | None
+    """Of the ledger."""
+
+
+def _known(cluster: Cluster, owner: Owner) -> _Known | None:
+    through = LedgerState.objects.filter(cluster=OuterRef("cluster")).values("complete_through")[:1]
+    found = (
+        Workload.objects.filter(
+            cluster=cluster,
+            kind=storable_text(owner.kind, 80),
+            namespace=storable_text(owner.namespace, 253),
+            name=storable_text(owner.name, 253),
+        )
+        .annotate(complete_through=Subquery(through))
+        .values_list(*_Known._fields)
+        .first()
+    )
+    return None if found is None else _Known(*found)
+
+
+def _team(cluster: Cluster, owner: Owner, row: _Known | None) -> str:
+    words = (row.labels or {}, row.annotations or {}) if row else ({}, {})
+    return team_of(Mapped(owner.namespace, *words), team_rules(cluster))
+
+
+def _present(slug: str, seen: Seen, devices: Devices | None, asked_page: str | None) -> Present:
+    line = seen.line
+    nodes = _nodes(slug, seen, devices)
+    pods = sorted(line.pods, key=_pod_order)
+    shown = Paginator(pods, PODS_PER_PAGE).get_page(asked_page)
+    return Present(
+        phase=seen.phase.value,
+        running=seen.running,
+        waiting=seen.waiting,
+        unfinished=seen.unfinished,
+        wanted=line.wanted,
+        min_available=line.min_available,
+        gang_scheduler=line.gang_scheduler,
+        system=line.system,
+        collective=line.collective,
+        gang=line.gang,
+        queue=line.queue,
+        priority=line.priority,
+        asked=seen.asked,
+        claims=seen.claims,
+        held=len(seen.held),
+        bar=bar(seen.states),
+        utilization=seen.utilization,
+        activity=seen.activity,
+        since=seen.since,
+        nodes=nodes[:NODES_SHOWN],
+        more_nodes=max(0, len(nodes) - NODES_SHOWN),
+        pods=tuple(
+            PodRow(
+                pod=pod,
+                node_url=node_url(slug, pod.node or ""),
+                asks=tuple((number(amount), resource) for resource, amount in sorted(pod.gpus.items())),
+            )
+            for pod in shown
+        ),
+        pages=pages_of(shown),
+    )
+
+
+def _pod_order(pod: PodLine) -> tuple[bool, bool, bool, str]:
+    """What is wrong comes first, what is finished last."""
+    return pod.is_finished, not pod.trouble, pod.is_ready, pod.name
+
+
+def _nodes(slug: str, seen: Seen, devices: Devices | None) -> tuple[NodeGpus, ...]:
+    """Its devices by node, in the order of the picture."""
+    by_node: dict[str, list[GpuLink]] = defaultdict(list)
+    for held in seen.held:
+        by_node[held.node].append(GpuLink(held.cell, gpu_url(slug, held.slot)))
+    return tuple(
+        NodeGpus(
+            name=node.name,
+            url=node_url(slug, node.name),
+            rack=node.rack,
+            troubles=node.troubles,
+            gpus=tuple(by_node[node.name]),
+        )
+        for node in (devices.nodes if devices else ())
+        if node.name in by_node
+    )
