@@ -1,0 +1,54 @@
+"""The cluster as it was at a moment, and moments to choose from."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from diagnostics.archive import tiers
+from diagnostics.models import Cluster
+from diagnostics.picture import Devices, Workloads, drawn
+from diagnostics.views.maps.asked import Asked
+
+AGO = (
+    ("15 min ago", timedelta(minutes=15)),
+    ("1 h ago", timedelta(hours=1)),
+    ("6 h ago", timedelta(hours=6)),
+    ("1 d ago", timedelta(days=1)),
+    ("7 d ago", timedelta(days=7)),
+)
+STEPS = (("1 h earlier", -timedelta(hours=1)), ("1 h later", timedelta(hours=1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    words: str
+    url: str
+
+
+def seen_at(cluster: Cluster, moment: datetime) -> tuple[Devices | None, Workloads | None, str]:
+    """Nodes and workloads as they were, or None and why. Two queries, and a third where many rows are damaged.
+
+    A whole snapshot is read for it: a second for 8,000 GPUs.
+    """
+    snapshot = tiers.at(cluster, moment)
+    if snapshot is None:
+        return None, None, "Nothing is kept of that time or before."
+    picture = drawn(snapshot)
+    return picture.devices, picture.workloads, picture.devices.doubt
+
+
+def choices(asked: Asked, path: str, latest: datetime) -> tuple[Choice, ...]:
+    """Addresses of the same map at other moments: from the latest poll back, or around the moment that is shown.
+
+    Counted from the poll, so that nothing changes between two of them.
+    """
+    if asked.at is None:
+        return tuple(
+            Choice(words=words, url=asked.address(path, at=_minute(latest - ago))) for words, ago in AGO
+        )
+    steps = [(words, asked.at + step) for words, step in STEPS]
+    around = [Choice(words=words, url=asked.address(path, at=at)) for words, at in steps if at < latest]
+    return (*around, Choice(words="Now", url=asked.address(path, at=None)))
+
+
+def _minute(moment: datetime) -> datetime:
+    return moment.replace(second=0, microsecond=0)
