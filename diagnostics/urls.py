@@ -2,7 +2,18 @@
 
 from django.urls import path, register_converter
 
-from diagnostics.views import findings, glossary, home, nodes, overview, rules, status
+from diagnostics.views import (
+    finding_page,
+    findings,
+    follow_up,
+    glossary,
+    home,
+    incidents,
+    nodes,
+    overview,
+    rules,
+    status,
+)
 
 
 class NameConverter:
@@ -23,7 +34,9 @@ urlpatterns = [
     path("", home.home, name="home"),
     path("c/<slug:slug>/", overview.overview, name="overview"),
     path("c/<slug:slug>/findings/", findings.finding_list, name="finding_list"),
-    path("c/<slug:slug>/findings/<slug:finding_id>/", findings.finding_detail, name="finding_detail"),
+    path("c/<slug:slug>/findings/<slug:finding_id>/", finding_page.finding_detail, name="finding_detail"),
+    path("c/<slug:slug>/findings/<slug:finding_id>/follow-up/", follow_up.follow_up, name="follow_up"),
+    path("c/<slug:slug>/incidents/", incidents.incident_list, name="incident_list"),
     path("c/<slug:slug>/nodes/", nodes.node_list, name="node_list"),
     path("c/<slug:slug>/nodes/<name:name>/", nodes.node_detail, name="node_detail"),
     path("c/<slug:slug>/status/", status.status, name="status"),

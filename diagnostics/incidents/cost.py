@@ -11,8 +11,8 @@ from itertools import pairwise
 from django.db.models import Case, IntegerField, Sum, Value, When
 
 from diagnostics.models import Cluster, Device, Incident, IncidentEvent, UsageHour
+from diagnostics.usage.mapping import price_lines
 from diagnostics.usage.prices import PriceLine, boundaries, ceiled, floored, money, price_of
-from diagnostics.usage.reading import price_lines
 from diagnostics.usage.weights import HOUR_MS
 
 NO_WORKLOADS = frozenset({"Node", "GPU"})
@@ -68,24 +68,25 @@ def cost_of(
     nodes: Sequence[str],
     complete_through: datetime | None,
 ) -> Cost:
-    """At most three queries. `spans` as of `open_spans`; `nodes`: names of those that it touches; `complete_through`:
+    """At most two queries. `spans` as of `open_spans`; `nodes`: names of those that it touches; `complete_through`:
     of the cluster's ledger.
     """
     if not spans:
         return Cost(basis=Basis.UNKNOWN, since=None, through=None)
     start, end = spans[0][0], spans[-1][1]
-    prices: list[PriceLine] | None = None
+    is_workload = False
     if incident.subject_kind not in NO_WORKLOADS and complete_through and complete_through > start:
         until = min(complete_through, ceiled(end)) if incident.is_resolved else complete_through
-        prices = price_lines(cluster)
-        found = _from_ledger(cluster, incident, floored(start), until, prices)
+        is_workload = True
+        found = _from_ledger(cluster, incident, floored(start), until, price_lines(cluster))
         if found is not None:
             return found
     if incident.waste_gpus is None:
         return Cost(basis=Basis.UNKNOWN, since=start, through=end)
     seconds = sum((stop - begun).total_seconds() for begun, stop in spans)
     gpu_hours = incident.waste_gpus * seconds / 3600
-    line = _one_price(cluster, nodes, end, price_lines(cluster) if prices is None else prices)
+    # A workload that the ledger should know but does not: what it ran on is not known either.
+    line = None if is_workload else _one_price(cluster, nodes, end)
     return Cost(
         basis=Basis.ESTIMATE,
         since=start,
@@ -143,10 +144,9 @@ def _from_ledger(
     )
 
 
-def _one_price(
-    cluster: Cluster, nodes: Sequence[str], at: datetime, prices: list[PriceLine]
-) -> PriceLine | None:
+def _one_price(cluster: Cluster, nodes: Sequence[str], at: datetime) -> PriceLine | None:
     """What a GPU-hour on these nodes costs, if that is one price; None where it is several, or none is known."""
+    prices = price_lines(cluster)
     if not prices or not nodes:
         return None
     devices = Device.objects.filter(

@@ -6,14 +6,26 @@ from datetime import timedelta
 import msgspec
 import pytest
 from django.test import Client
+from pytest_django import DjangoAssertNumQueries
 
-from diagnostics.findings import Evidence
+from diagnostics.findings import Evidence, Subject
 from diagnostics.fixes import Fix, Risk, StepKind
-from diagnostics.models import Incident, IncidentEvent, User
+from diagnostics.models import (
+    Cluster,
+    GpuModel,
+    Incident,
+    IncidentEvent,
+    LedgerState,
+    Price,
+    UsageHour,
+    User,
+    Workload,
+)
+from diagnostics.usage.weights import HOUR_MS
 from tests.builders import NOW, ago
 from tests.pages.conftest import HTMX
 from tests.pages.stored import finding, found, polled, step
-from tests.pages.test_findings import LIST, ROOT, SYMPTOM, detail, flat, titles
+from tests.pages.test_findings import LIST, OTHER, ROOT, SYMPTOM, detail, flat, titles
 
 pytestmark = pytest.mark.django_db
 
@@ -126,7 +138,7 @@ def test_the_timeline_names_who_and_what(browser: Client, user: User) -> None:
     text = detail(browser, ROOT)
 
     assert "&lt;b&gt;on it&lt;/b&gt;" in text
-    assert "Commented <b>on it</b> by sre" in flat(text).replace("&lt;", "<").replace("&gt;", ">")
+    assert "Commented by sre <b>on it</b>" in flat(text).replace("&lt;", "<").replace("&gt;", ">")
     assert flat(text).index("Commented") < flat(text).index("Opened")
 
 
@@ -171,3 +183,154 @@ def test_the_subject_leads_to_its_node(browser: Client) -> None:
     polled(ROOT)
 
     assert 'href="/c/lab/nodes/gpu-5/"' in detail(browser, ROOT)
+
+
+def test_the_tree_leads_from_the_root_cause_over_this_finding_to_its_symptoms(browser: Client) -> None:
+    last = finding(
+        "GPU301",
+        "pending-gpu-pod",
+        subject=Subject(kind="Job", namespace="research", name="next"),
+        title="Job next waits",
+        caused_by=(SYMPTOM.id,),
+    )
+    polled(ROOT, SYMPTOM, last, finding())
+
+    text = flat(detail(browser, SYMPTOM))
+    tree = text[text.index("Cause and symptoms") : text.index("Guided fix")]
+
+    assert re.findall(
+        r"GPU 2 on gpu-5: Xid 79|Job llama[^:]*: 7 of 8 workers run this finding|Job next waits", tree
+    ) == [
+        ROOT.title,
+        f"{SYMPTOM.title} this finding",
+        last.title,
+    ]
+    assert "offers 7 of 8" not in tree
+    assert "Workloads Job research/llama Job research/next" in text
+
+
+def test_the_root_of_several_causes_is_what_a_symptom_points_to(browser: Client) -> None:
+    last = finding("GPU301", "pending-gpu-pod", title="Later", caused_by=(SYMPTOM.id,))
+    polled(ROOT, SYMPTOM, last)
+
+    text = detail(browser, last)
+    banner = text[text.index("This is a symptom") : text.index('class="prose"')]
+
+    assert ROOT.title in banner
+    assert SYMPTOM.title not in banner
+
+
+def test_causes_that_run_in_a_circle_make_a_tree_all_the_same(browser: Client) -> None:
+    polled(msgspec.structs.replace(ROOT, caused_by=(SYMPTOM.id,)), SYMPTOM)
+
+    assert "Cause and symptoms" in detail(browser, SYMPTOM)
+
+
+def test_a_resolved_finding_keeps_the_tree_that_was_last(browser: Client) -> None:
+    of = polled(ROOT, SYMPTOM, at=ago(minutes=5))
+    for minutes in (4, 3):
+        found(of, [], ago(minutes=minutes))
+
+    assert f"{ROOT.title} resolved" in flat(detail(browser, SYMPTOM))
+
+
+def test_an_estimated_cost_says_that_it_is_one(browser: Client) -> None:
+    of = polled(ROOT, at=ago(minutes=90))
+    found(of, [ROOT], NOW)
+
+    text = flat(detail(browser, ROOT))
+
+    assert "Wasted so far about 1.5 GPU-hours An estimate: what it wastes now" in text
+    assert "No price is known." in text
+
+
+def test_a_cost_that_is_not_known_is_not_zero(browser: Client) -> None:
+    polled(OTHER)
+
+    text = flat(detail(browser, OTHER))
+
+    assert "Wasted so far not known" in text
+    assert "0 GPU-hours" not in text
+
+
+def test_the_cost_of_a_workload_is_the_ledgers(browser: Client) -> None:
+    of = polled(SYMPTOM, at=ago(hours=2))
+    ledger(of, 2.5)
+
+    text = flat(detail(browser, SYMPTOM))
+
+    assert "Wasted so far 2.5 GPU-hours 7.50 EUR All that this workload wasted since" in text
+    assert "by the ledger, complete through 2026-06-01 11:30:00 UTC" in text
+
+
+def test_a_success_rate_is_shown_once_there_are_five_outcomes(browser: Client) -> None:
+    polled(ROOT)
+    incident = Incident.objects.get()
+    kinds = ["fix verified"] * 4 + ["fix failed"]
+    for kind in kinds[:4]:
+        IncidentEvent.objects.create(incident=incident, at=NOW, kind=kind, data={"cause": ROOT.cause})
+    assert "No history yet" in detail(browser, ROOT)
+
+    IncidentEvent.objects.create(
+        incident=incident, at=NOW, kind="fix failed", data={"cause": ROOT.cause, "was_verified": False}
+    )
+    assert "80 % The checked-off fix held 4 of 5 times here" in flat(detail(browser, ROOT))
+
+
+def ledger(of: Cluster, waste_gpu_hours: float) -> None:
+    """What the ledger would say of the Job `research/llama`, at 3 EUR an hour."""
+    times = {"first_seen": NOW, "last_seen": NOW}
+    workload = Workload.objects.create(cluster=of, kind="Job", namespace="research", name="llama", **times)
+    Price.objects.create(pattern="*", per_gpu_hour=3, currency="EUR")
+    UsageHour.objects.create(
+        cluster=of,
+        hour=ago(hours=1),
+        workload=workload,
+        model=GpuModel.objects.create(name="H100"),
+        state=0,
+        gpu_ms=8 * HOUR_MS,
+        waste_ms=round(waste_gpu_hours * HOUR_MS),
+    )
+    LedgerState.objects.create(cluster=of, complete_through=ago(minutes=30))
+
+
+@pytest.mark.parametrize("number", [1, 30])
+@pytest.mark.parametrize("is_known", [True, False], ids=["ledger", "estimate"])
+def test_a_finding_costs_twelve_queries_whatever_hangs_on_it(
+    browser: Client, django_assert_num_queries: DjangoAssertNumQueries, number: int, is_known: bool
+) -> None:
+    of = polled(
+        SYMPTOM,
+        *(
+            finding("GPU301", subject=Subject(kind="Job", name=f"j{i}"), caused_by=(SYMPTOM.id,))
+            for i in range(number)
+        ),
+        at=ago(hours=2),
+    )
+    if is_known:
+        ledger(of, 1.0)
+    else:
+        Price.objects.create(pattern="*", per_gpu_hour=3)
+    incident = Incident.objects.get(fingerprint=SYMPTOM.id)
+    for i in range(number):
+        IncidentEvent.objects.create(incident=incident, at=NOW, kind="commented", data={"text": f"{i}"})
+        User.objects.create_user(f"user-{i}")
+
+    with django_assert_num_queries(12):
+        browser.get(f"{LIST}{SYMPTOM.id}/")
+
+
+def test_a_long_timeline_shows_the_newest_and_how_it_began(browser: Client) -> None:
+    polled(ROOT)
+    incident = Incident.objects.get()
+    IncidentEvent.objects.bulk_create(
+        IncidentEvent(incident=incident, at=NOW, kind="commented", data={"text": f"word {i};"})
+        for i in range(300)
+    )
+
+    text = flat(detail(browser, ROOT))
+
+    assert "word 299;" in text
+    assert "word 100;" in text
+    assert "word 99;" not in text
+    assert "Opened as warning" in text

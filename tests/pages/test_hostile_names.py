@@ -32,7 +32,7 @@ HOSTILE = {
 HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]")
 hostile_name = pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 
-PAGES = ["/c/lab/findings/", "/c/lab/nodes/", "/c/lab/status/"]
+PAGES = ["/c/lab/findings/", "/c/lab/incidents/", "/c/lab/nodes/", "/c/lab/status/"]
 
 
 def pages(browser: Client, name: str) -> dict[str, str]:

@@ -1,0 +1,254 @@
+"""One finding: what is wrong, what it costs, how to put it right, and what has been done about it."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from django.http import Http404, HttpResponse
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+
+from diagnostics.findings import Finding
+from diagnostics.fixes import Step
+from diagnostics.incidents.cost import Cost, cost_of, open_spans
+from diagnostics.incidents.outcomes import Outcomes, outcomes
+from diagnostics.incidents.steps import CheckedStep, checked, shown_steps, signed
+from diagnostics.incidents.verification import Verification, verification
+from diagnostics.models import Cluster, Incident, IncidentEvent, User
+from diagnostics.views.finding_timeline import TimelineEntry, events_of, timeline
+from diagnostics.views.finding_tree import Tree, tree_of, workload_url
+from diagnostics.views.page import Frame, HtmxRequest, Page, frame_of, node_url, render_page
+
+TOUCHED_SHOWN = 12
+MOST_USERS = 500
+"""That are offered for assigning."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownFixStep:
+    """A step of the guided fix, and whether somebody has checked it off."""
+
+    step: Step
+    digest: str
+    token: str
+    """What its form sends back: the step as it is shown."""
+    checked: CheckedStep | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoneStep:
+    """Checked off, but no longer part of the fix."""
+
+    title: str
+    token: str
+    at: datetime
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowUp:
+    """What people have done about it, and can do."""
+
+    pk: int
+    """Of the incident."""
+    url: str
+    """Where forms are sent to."""
+    me: str
+    assignee: str
+    """Empty for nobody."""
+    users: tuple[str, ...]
+    steps: tuple[ShownFixStep, ...]
+    gone: tuple[GoneStep, ...]
+    verification: Verification
+    outcomes: Outcomes
+    last_event: int
+    """Primary key of the newest event that the page knows."""
+
+    @property
+    def done(self) -> int:
+        return sum(step.checked is not None for step in self.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingDetailPage(Page):
+    finding: Finding
+    status: str
+    opened_at: datetime | None
+    reopened_at: datetime | None
+    reopened_count: int
+    first_seen: datetime
+    last_seen: datetime
+    resolved_at: datetime | None
+    resolution: str
+    is_open: bool
+    since: datetime | None
+    """Start of the present occurrence."""
+    cause: str
+    """In words."""
+    cost: Cost
+    subject_url: str
+    """Of the subject's page; empty where there is none."""
+    nodes: tuple[tuple[str, str], ...]
+    """(name, address) of the nodes that it touches."""
+    pods: tuple[str, ...]
+    more: int
+    """Nodes and pods beyond those."""
+    fix: str
+    """Digest of the fix as the reader's page shows it."""
+    fix_changed: bool
+    """By now it is another one."""
+    tree: Tree
+    timeline: tuple[TimelineEntry, ...]
+    follow_up: FollowUp
+    notice: str = ""
+    """Why what was asked for was not done."""
+    draft: str = ""
+    """A comment that was refused, so that its words are not lost."""
+    address: str
+    """Where a live page asks again."""
+    url: str
+    """Of this page as it is now."""
+
+
+@require_safe
+def finding_detail(request: HtmxRequest, slug: str, finding_id: str) -> HttpResponse:
+    cluster, frame, now = frame_of(slug, "findings")
+    shown = incident_of(cluster, finding_id, request.GET.get("incident", ""))
+    page = page_of(request, cluster, shown, frame=frame, now=now, fix=request.GET.get("fix", ""))
+    return render_page(request, "pages/finding_detail.html", page, partial="live")
+
+
+class Shown(NamedTuple):
+    """What a page is about."""
+
+    incident: Incident
+    complete_through: datetime | None
+    """Of the cluster's ledger."""
+
+
+def incident_of(cluster: Cluster, finding_id: str, pk: str) -> Shown:
+    """The latest of this fingerprint, or the one that `pk` names. One query. Raises Http404."""
+    known = Incident.objects.shown().filter(cluster=cluster, fingerprint=finding_id)
+    if pk:
+        known = known.filter(pk=int(pk)) if is_key(pk) else known.none()
+    # The books of a ledger are large, and none of this page's business.
+    known = known.select_related("assignee", "cluster__ledger").defer("cluster__ledger__data")
+    incident = known.order_by("-first_seen", "-pk").first()
+    if incident is None:
+        msg = "There is no such finding, or it has not lasted long enough to count."
+        raise Http404(msg)
+    ledger = getattr(incident.cluster, "ledger", None)
+    return Shown(incident, ledger and ledger.complete_through)
+
+
+def is_key(text: str) -> bool:
+    """It fits a primary key of any database."""
+    return text.isascii() and text.isdecimal() and len(text) < 19
+
+
+def page_url(
+    request: HtmxRequest, slug: str, incident: Incident, name: str = "finding_detail", **query: str
+) -> str:
+    """Address of a page about `incident`: of that very one where the reader has asked for it by number, else of the
+    latest of its fingerprint.
+    """
+    asked = {"incident": str(incident.pk)} if request.GET.get("incident") else {}
+    url = reverse(name, args=[slug, incident.fingerprint])
+    return f"{url}?{urlencode(asked | query)}" if asked or query else url
+
+
+def page_of(
+    request: HtmxRequest,
+    cluster: Cluster,
+    about: Shown,
+    *,
+    frame: Frame,
+    now: datetime,
+    fix: str,
+    notice: str = "",
+    draft: str = "",
+) -> FindingDetailPage:
+    """`fix`: digest of the fix that the reader's page shows; empty for a page that is loaded anew."""
+    incident = about.incident
+    finding = incident.latest_finding
+    current = hashlib.sha256(msgspec.json.encode(finding.fix)).hexdigest()[:12]
+    events = events_of(incident)
+    shown = fix[:12] or current
+    return FindingDetailPage(
+        frame=frame,
+        now=now,
+        finding=finding,
+        status=incident.status,
+        opened_at=incident.opened_at,
+        reopened_at=incident.reopened_at,
+        reopened_count=incident.reopened_count,
+        first_seen=incident.first_seen,
+        last_seen=incident.last_seen,
+        resolved_at=incident.resolved_at,
+        resolution=incident.resolution,
+        is_open=incident.is_open,
+        since=incident.reopened_at or incident.opened_at,
+        cause=finding.cause.replace("-", " "),
+        cost=cost_of(cluster, incident, open_spans(incident, events), finding.nodes, about.complete_through),
+        subject_url=_subject_url(cluster.slug, finding),
+        nodes=tuple((name, node_url(cluster.slug, name)) for name in finding.nodes[:TOUCHED_SHOWN]),
+        pods=finding.pods[:TOUCHED_SHOWN],
+        more=max(0, len(finding.nodes) - TOUCHED_SHOWN) + max(0, len(finding.pods) - TOUCHED_SHOWN),
+        fix=shown,
+        fix_changed=shown != current,
+        tree=tree_of(cluster, incident),
+        timeline=timeline(events),
+        follow_up=_follow_up(request, cluster, incident, finding, events),
+        notice=notice,
+        draft=draft,
+        address=page_url(request, cluster.slug, incident, fix=shown),
+        url=page_url(request, cluster.slug, incident),
+    )
+
+
+def _follow_up(
+    request: HtmxRequest,
+    cluster: Cluster,
+    incident: Incident,
+    finding: Finding,
+    events: Sequence[IncidentEvent],
+) -> FollowUp:
+    standing = checked(events)
+    shown = shown_steps(finding.fix)
+    digests = {step.digest for step in shown}
+    users = User.objects.filter(is_active=True).order_by("username").values_list("username", flat=True)
+    return FollowUp(
+        pk=incident.pk,
+        url=page_url(request, cluster.slug, incident, "follow_up"),
+        me=request.user.get_username(),
+        assignee=incident.assignee.get_username() if incident.assignee else "",
+        users=tuple(users[:MOST_USERS]),
+        steps=tuple(
+            ShownFixStep(
+                step=step, digest=one.digest, token=signed(incident.pk, one), checked=standing.get(one.digest)
+            )
+            for step, one in zip(finding.fix.steps, shown, strict=True)
+        ),
+        gone=tuple(
+            GoneStep(title=one.step.title, token=signed(incident.pk, one.step), at=one.at, by=one.by)
+            for digest, one in standing.items()
+            if digest not in digests
+        ),
+        verification=verification(incident, cluster.last_taken_at),
+        outcomes=outcomes(incident.code, incident.cause),
+        last_event=events[-1].pk if events else 0,
+    )
+
+
+def _subject_url(slug: str, finding: Finding) -> str:
+    subject = finding.subject
+    if subject.kind == "Node":
+        return node_url(slug, subject.name)
+    if subject.kind == "GPU":
+        # A GPU's name begins with its node's.
+        return node_url(slug, subject.name.partition("/")[0])
+    return workload_url(slug, subject.kind, subject.namespace, subject.name)

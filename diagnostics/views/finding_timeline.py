@@ -1,0 +1,69 @@
+"""What happened to an incident, in words."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from diagnostics.models import Incident, IncidentEvent
+
+Kind = IncidentEvent.Kind
+MOST_SHOWN = 200
+"""Events; the newest, and all that open, close or check steps off besides."""
+_TELLING = (
+    *(Kind.OPENED, Kind.RESOLVED, Kind.REOPENED),
+    *(Kind.STEP_CHECKED, Kind.STEP_UNCHECKED),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineEntry:
+    at: datetime
+    kind: str
+    actor: str
+    """Empty: the polls themselves, or somebody who is gone."""
+    words: str
+    is_comment: bool = False
+    """Its words have lines, and are somebody's own."""
+
+
+def events_of(incident: Incident) -> list[IncidentEvent]:
+    """In the order in which they were noted, whatever the clocks of clusters and people said. One query."""
+    newest = incident.events.order_by("-pk").values("pk")[:MOST_SHOWN]
+    wanted = Q(kind__in=_TELLING) | Q(pk__in=newest)
+    return list(incident.events.filter(wanted).select_related("actor").order_by("pk"))
+
+
+def timeline(events: Sequence[IncidentEvent]) -> tuple[TimelineEntry, ...]:
+    """The newest first."""
+    return tuple(_entries(reversed(events)))
+
+
+def _entries(events: Iterable[IncidentEvent]) -> Iterable[TimelineEntry]:
+    for event in events:
+        yield TimelineEntry(
+            at=event.at,
+            kind=event.kind,
+            actor=event.actor.get_username() if event.actor else "",
+            words=_words(event),
+            is_comment=event.kind == Kind.COMMENTED,
+        )
+
+
+def _words(event: IncidentEvent) -> str:
+    data = event.data
+    match event.kind:
+        case Kind.OPENED | Kind.REOPENED:
+            return f"as {data['severity']}" if "severity" in data else ""
+        case Kind.SEVERITY_CHANGED | Kind.CAUSE_CHANGED:
+            return f"{data.get('from', '')} → {data.get('to', '')}"
+        case Kind.ASSIGNED:
+            return f"to {data.get('to') or 'nobody'}"
+        case Kind.STEP_CHECKED | Kind.STEP_UNCHECKED:
+            return f"{data.get('number', '')} {data.get('title', '')}".strip()
+        case Kind.FIX_VERIFIED:
+            return "the polls after it no longer saw the trouble"
+        case Kind.FIX_FAILED:
+            return "the trouble came back within a day"
+    return str(data.get("reason") or data.get("text") or "")

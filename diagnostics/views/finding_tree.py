@@ -1,0 +1,148 @@
+"""What explains a finding and what follows from it, as one tree from its root causes down."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q
+from django.urls import NoReverseMatch, reverse
+
+from diagnostics.incidents.cost import NO_WORKLOADS
+from diagnostics.models import Cluster, Incident
+from diagnostics.views.finding_groups import open_pairs
+
+MOST_SHOWN = 60
+"""Findings of one tree."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branch:
+    """A finding, with what follows from it."""
+
+    pk: int
+    url: str
+    severity: str
+    title: str
+    is_open: bool
+    is_this: bool
+    """The page is about it."""
+    branches: "tuple[Branch, ...]" = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TouchedWorkload:
+    name: str
+    """Kind, namespace and name."""
+    url: str
+    """Empty where it has no page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    roots: tuple[Branch, ...]
+    """Empty where the finding stands alone."""
+    causes: tuple[Branch, ...]
+    """Those of the roots that explain it: where to look first. Empty for a root cause itself."""
+    workloads: tuple[TouchedWorkload, ...]
+    """The finding's subject and those of its symptoms, as far as they are workloads."""
+    more: int
+    """Findings beyond those that are shown."""
+
+
+_FIELDS = (
+    *("pk", "fingerprint", "severity", "title", "status", "severity_rank", "gpus"),
+    *("subject_kind", "subject_namespace", "subject_name"),
+)
+
+
+def tree_of(cluster: Cluster, incident: Incident) -> Tree:
+    """Of what is open now; of a resolved incident, what was said last. Two queries."""
+    pairs = open_pairs(cluster) if incident.is_open else _last_pairs(incident)
+    causes: dict[int, set[int]] = {}
+    symptoms: dict[int, set[int]] = {}
+    for symptom, cause in pairs:
+        causes.setdefault(symptom, set()).add(cause)
+        symptoms.setdefault(cause, set()).add(symptom)
+    above = _reached(incident.pk, causes)
+    below = _reached(incident.pk, symptoms)
+    wanted = [incident.pk, *above, *(pk for pk in below if pk not in above)]
+    rows = {row["pk"]: row for row in Incident.objects.filter(pk__in=wanted[:MOST_SHOWN]).values(*_FIELDS)}
+    maker = _Branches(cluster.slug, incident.pk, rows, symptoms)
+    # Where causes run in a circle nothing is a root: then the tree begins with the finding itself.
+    heads = [pk for pk in above if pk in rows and not causes.get(pk, set()) & rows.keys()]
+    heads.sort(key=lambda pk: _order(rows[pk]))
+    roots = tuple(maker.branch(rows[pk]) for pk in heads or [incident.pk])
+    return Tree(
+        roots=roots if len(rows) > 1 else (),
+        causes=roots if heads else (),
+        workloads=_workloads(cluster.slug, (rows[pk] for pk in (incident.pk, *below) if pk in rows)),
+        more=len(wanted) - len(rows),
+    )
+
+
+def workload_url(slug: str, kind: str, namespace: str, name: str) -> str:
+    """Address of a workload's page; empty for what is none, or has no name."""
+    if kind in NO_WORKLOADS or not (kind and namespace and name):
+        return ""
+    try:
+        return reverse("workload_detail", args=[slug, kind, namespace, name])
+    except NoReverseMatch:
+        return ""
+
+
+def _last_pairs(incident: Incident) -> list[tuple[int, int]]:
+    pairs = Incident.causes.through.objects.filter(Q(from_incident=incident) | Q(to_incident=incident))
+    return list(pairs.values_list("from_incident_id", "to_incident_id"))
+
+
+def _reached(pk: int, edges: dict[int, set[int]]) -> list[int]:
+    """All that can be reached from `pk`, the nearest first, without itself."""
+    seen, frontier = {pk: None}, [pk]
+    while frontier:
+        frontier = [to for at in frontier for to in sorted(edges.get(at, ())) if to not in seen]
+        frontier = list(dict.fromkeys(frontier))
+        seen.update(dict.fromkeys(frontier))
+    return list(seen)[1:]
+
+
+def _order(row: dict[str, Any]) -> tuple[int, ...]:
+    return (row["severity_rank"], -row["gpus"], row["pk"])
+
+
+class _Branches:
+    """Makes branches; each finding grows once, under the first of its causes."""
+
+    def __init__(
+        self, slug: str, this: int, rows: dict[int, dict[str, Any]], symptoms: dict[int, set[int]]
+    ) -> None:
+        self.slug = slug
+        self.this = this
+        self.rows = rows
+        self.symptoms = symptoms
+        self.grown: set[int] = set()
+
+    def branch(self, row: dict[str, Any]) -> Branch:
+        self.grown.add(row["pk"])
+        below = [self.rows[pk] for pk in self.symptoms.get(row["pk"], ()) if pk in self.rows]
+        below.sort(key=_order)
+        return Branch(
+            pk=row["pk"],
+            url=reverse("finding_detail", args=[self.slug, row["fingerprint"]]),
+            severity=row["severity"],
+            title=row["title"],
+            is_open=row["status"] != Incident.Status.RESOLVED,
+            is_this=row["pk"] == self.this,
+            branches=tuple(self.branch(one) for one in below if one["pk"] not in self.grown),
+        )
+
+
+def _workloads(slug: str, rows: Iterable[dict[str, Any]]) -> tuple[TouchedWorkload, ...]:
+    keys = [(row["subject_kind"], row["subject_namespace"], row["subject_name"]) for row in rows]
+    return tuple(
+        TouchedWorkload(
+            name=f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}",
+            url=workload_url(slug, kind, namespace, name),
+        )
+        for kind, namespace, name in dict.fromkeys(keys)
+        if kind not in NO_WORKLOADS
+    )

@@ -1,0 +1,175 @@
+"""Incidents: what has been wrong, for how long, how it ended and whether it came back."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.core.paginator import Paginator
+from django.db.models import Q
+from django.http import HttpResponse
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+
+from diagnostics.findings import Severity
+from diagnostics.models import Incident
+from diagnostics.rules import catalogue
+from diagnostics.views.finding_groups import subject_words
+from diagnostics.views.findings import words_in
+from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
+from diagnostics.views.pages_of import Pages, pages_of
+
+PER_PAGE = 100
+PERIODS = {
+    "day": timedelta(days=1),
+    "week": timedelta(days=7),
+    "month": timedelta(days=30),
+    "quarter": timedelta(days=91),
+    "year": timedelta(days=365),
+    "all": None,
+}
+PERIOD_WORDS = {
+    "day": "24 hours",
+    "week": "7 days",
+    "month": "30 days",
+    "quarter": "91 days",
+    "year": "365 days",
+    "all": "As far as kept",
+}
+USUAL_PERIOD = "month"
+STATUSES = (Incident.Status.OPEN, Incident.Status.ACKNOWLEDGED, Incident.Status.RESOLVED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentRow:
+    id: int
+    url: str
+    severity: str
+    title: str
+    subject: str
+    code: str
+    slug: str
+    status: str
+    assignee: str
+    """Empty for nobody."""
+    opened_at: datetime
+    resolved_at: datetime | None
+    lasted: timedelta | None
+    """From when it opened first to when it was resolved; None while it is open."""
+    reopened_count: int
+    resolution: str
+    fix_status: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentFilters:
+    """What the address asks for; empty text for no restriction."""
+
+    severity: str = ""
+    status: str = ""
+    namespace: str = ""
+    rule: str = ""
+    period: str = USUAL_PERIOD
+    q: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentListPage(Page):
+    filters: IncidentFilters
+    severities: tuple[str, ...]
+    statuses: tuple[str, ...]
+    rules: tuple[tuple[str, str], ...]
+    """(slug, code) of the whole catalogue."""
+    periods: tuple[tuple[str, str], ...]
+    """(value, words); the usual one has an empty value."""
+    period: str
+    """In words."""
+    rows: tuple[IncidentRow, ...]
+    pages: Pages
+    is_polled: bool
+    address: str
+
+
+@require_safe
+def incident_list(request: HtmxRequest, slug: str) -> HttpResponse:
+    cluster, frame, now = frame_of(slug, "incidents")
+    filters = _filters(request)
+    wanted = _matches(filters, now)
+    found = Incident.objects.filter(wanted, cluster=cluster).order_by("-opened_at", "-pk")
+    shown = Paginator(found.select_related("assignee").only(*_SHOWN), PER_PAGE).get_page(
+        request.GET.get("page")
+    )
+    page = IncidentListPage(
+        frame=frame,
+        now=now,
+        filters=filters,
+        severities=tuple(Severity),
+        statuses=tuple(status.value for status in STATUSES),
+        rules=tuple((rule.slug, rule.code) for rule in catalogue()),
+        periods=tuple(("" if p == USUAL_PERIOD else p, words) for p, words in PERIOD_WORDS.items()),
+        period=PERIOD_WORDS[filters.period],
+        rows=tuple(_row(slug, incident) for incident in shown),
+        pages=pages_of(shown),
+        is_polled=cluster.last_taken_at is not None,
+        address=request.get_full_path(),
+    )
+    return render_page(request, "pages/incident_list.html", page, partial="live")
+
+
+_SHOWN = (
+    *("fingerprint", "code", "slug", "status", "severity", "title", "fix_status", "assignee__username"),
+    *("subject_kind", "subject_namespace", "subject_name"),
+    *("opened_at", "resolved_at", "resolution", "reopened_count"),
+)
+
+
+def _filters(request: HtmxRequest) -> IncidentFilters:
+    asked = {name: request.GET.get(name, "").replace("\x00", "").strip()[:253] for name in request.GET}
+    severity, status = asked.get("severity", ""), asked.get("status", "")
+    period = asked.get("period", "")
+    return IncidentFilters(
+        severity=severity if severity in set(Severity) else "",
+        status=status if status in set(STATUSES) else "",
+        namespace=asked.get("namespace", ""),
+        rule=asked.get("rule", "")[:80],
+        period=period if period in PERIODS else USUAL_PERIOD,
+        q=asked.get("q", "")[:200],
+    )
+
+
+def _matches(filters: IncidentFilters, now: datetime) -> Q:
+    """What never opened has no `opened_at`. All but the text is in one index, which counts without reading rows."""
+    length = PERIODS[filters.period]
+    wanted = Q(opened_at__isnull=False) if length is None else Q(opened_at__gte=now - length)
+    if filters.severity:
+        wanted &= Q(severity_rank=Severity(filters.severity).rank)
+    if filters.status:
+        wanted &= Q(status=filters.status)
+    if filters.namespace:
+        wanted &= Q(subject_namespace=filters.namespace)
+    if filters.rule:
+        wanted &= Q(slug=filters.rule)
+    for word in filters.q.split():
+        wanted &= words_in(word) | Q(resolution__icontains=word)
+    return wanted
+
+
+def _row(slug: str, incident: Incident) -> IncidentRow:
+    opened_at = incident.opened_at or incident.first_seen
+    url = reverse("finding_detail", args=[slug, incident.fingerprint])
+    return IncidentRow(
+        id=incident.pk,
+        url=f"{url}?{urlencode({'incident': incident.pk})}",
+        severity=incident.severity,
+        title=incident.title,
+        subject=subject_words(incident),
+        code=incident.code,
+        slug=incident.slug,
+        status=incident.status,
+        assignee=incident.assignee.get_username() if incident.assignee else "",
+        opened_at=opened_at,
+        resolved_at=incident.resolved_at,
+        lasted=incident.resolved_at - opened_at if incident.resolved_at else None,
+        reopened_count=incident.reopened_count,
+        resolution=incident.resolution,
+        fix_status=incident.fix_status,
+    )
