@@ -9,6 +9,7 @@ from diagnostics.views import (
     glossary,
     home,
     incidents,
+    maps,
     nodes,
     overview,
     rules,
@@ -33,6 +34,7 @@ register_converter(NameConverter, "name")
 urlpatterns = [
     path("", home.home, name="home"),
     path("c/<slug:slug>/", overview.overview, name="overview"),
+    path("c/<slug:slug>/map/", maps.cluster_map, name="cluster_map"),
     path("c/<slug:slug>/findings/", findings.finding_list, name="finding_list"),
     path("c/<slug:slug>/findings/<slug:finding_id>/", finding_page.finding_detail, name="finding_detail"),
     path("c/<slug:slug>/findings/<slug:finding_id>/follow-up/", follow_up.follow_up, name="follow_up"),
