@@ -1,23 +1,14 @@
-"""Where to begin: the first cluster, or what to do while there is none."""
-
-from dataclasses import dataclass
+"""Where to begin: the first cluster, or how to connect one while there is none."""
 
 from django.http import HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from diagnostics.views.page import HtmxRequest, Page, bare_frame, render_page
-
-
-@dataclass(frozen=True, kw_only=True)
-class HomePage(Page):
-    """Only seen while there is no cluster."""
+from diagnostics.models import Cluster
+from diagnostics.views.page import HtmxRequest
 
 
 @require_safe
 def home(request: HtmxRequest) -> HttpResponse:
-    frame = bare_frame("home")
-    if frame.clusters:
-        return redirect("finding_list", slug=frame.clusters[0].slug)
-    return render_page(request, "pages/home.html", HomePage(frame=frame, now=timezone.now()))
+    first = Cluster.objects.first()
+    return redirect("overview", slug=first.slug) if first else redirect("connect")

@@ -2,38 +2,34 @@
 
 import pytest
 from django.test import Client
+from pytest_django import DjangoAssertNumQueries
 
-from tests.pages.conftest import HTMX
 from tests.pages.stored import cluster
 
 pytestmark = pytest.mark.django_db
 
 
-def test_leads_to_the_findings_of_the_first_cluster(browser: Client) -> None:
+def test_leads_to_the_overview_of_the_first_cluster(browser: Client) -> None:
     cluster("b")
     cluster("a")
 
     response = browser.get("/")
 
     assert response.status_code == 302
-    assert response["Location"] == "/c/a/findings/"
+    assert response["Location"] == "/c/a/"
 
 
-def test_says_what_to_do_while_there_is_no_cluster(browser: Client) -> None:
-    text = browser.get("/").content.decode()
+def test_leads_to_the_first_steps_while_there_is_no_cluster(browser: Client) -> None:
+    response = browser.get("/")
 
-    assert "No cluster yet" in text
-    assert "gpuhealth up --kubeconfig FILE" in text
-
-
-def test_is_a_full_page_for_htmx_too(browser: Client) -> None:
-    assert browser.get("/", headers=HTMX).content.lstrip().startswith(b"<!DOCTYPE html>")
+    assert response.status_code == 302
+    assert response["Location"] == "/connect/"
 
 
 def test_wants_a_signed_in_user(client: Client) -> None:
     assert client.get("/")["Location"].startswith("/login/")
 
 
-def test_costs_three_queries(browser: Client, django_assert_num_queries: object) -> None:
-    with django_assert_num_queries(3):  # type: ignore[operator]
+def test_costs_three_queries(browser: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    with django_assert_num_queries(3):
         browser.get("/")
