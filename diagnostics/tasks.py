@@ -9,6 +9,7 @@ from django.utils import timezone
 from diagnostics import pipeline, usage
 from diagnostics.archive.deletion import delete_expired
 from diagnostics.archive.event_hours import compact
+from diagnostics.archive.live_reading import answer
 from diagnostics.archive.rollups import roll_up
 from diagnostics.backfill import due, find_gaps, run
 from diagnostics.models import Backfill, Cluster
@@ -61,6 +62,12 @@ def backfill_all() -> None:
             thresholds=settings.LIMITS.site,
         )
         fill_later(cluster.slug)
+
+
+@shared_task
+def read_live_range(slug: str, slots: list[str]) -> None:
+    """The last hours of these GPUs at full resolution, for whoever looks at their plots."""
+    answer(slug, slots, timezone.now())
 
 
 def fill_later(slug: str) -> None:

@@ -177,6 +177,11 @@ SECURE_CSP = {
 STATIC_URL = "static/"
 STATIC_ROOT = environment.folder("GPUHEALTH_STATIC_ROOT", BASE_DIR / "staticfiles")
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "gpuhealth.bundles.PlotlyFinder",
+]
 _PLAIN_STATIC = "django.contrib.staticfiles.storage.StaticFilesStorage"
 _HASHED_STATIC = "whitenoise.storage.CompressedManifestStaticFilesStorage"
 STORAGES = {

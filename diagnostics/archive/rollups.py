@@ -4,6 +4,7 @@ So a poll writes nothing for them, a killed worker loses none, and an hour can b
 """
 
 import logging
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
@@ -33,7 +34,8 @@ log = logging.getLogger(__name__)
 
 _COLUMNS = ("coverage", *(f"{part} {field}" for field in FIELDS for part in ("mean", "max")))
 """Coverage in thousandths, levels in steps of their field."""
-_HOURS = 24
+HOURS = 24
+"""Of a day."""
 
 
 class _Stored(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -41,6 +43,15 @@ class _Stored(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     slots: tuple[str, ...]
     columns: dict[str, bytes]
+
+
+class Columns(NamedTuple):
+    """A node-day: 24 numbers for each slot, in the order of the slots, in each column (`mean power_w`, `coverage`);
+    levels in steps of their field, coverage in thousandths, UNKNOWN where there is none.
+    """
+
+    slots: tuple[str, ...]
+    columns: "dict[str, array[int]]"
 
 
 _Day = dict[str, dict[str, list[int]]]
@@ -118,7 +129,7 @@ def hourly(node: Node, day: date) -> list[DeviceHour]:
             slot, midnight + hour * HOUR, {column: numbers[hour] for column, numbers in day_.items()}
         )
         for slot, day_ in devices
-        for hour in range(_HOURS)
+        for hour in range(HOURS)
         if day_["coverage"][hour] != UNKNOWN
     ]
 
@@ -184,7 +195,7 @@ def _put(device: dict[str, list[int]], hour: int, sums: _Sums, expected: float) 
 
 
 def _empty() -> dict[str, list[int]]:
-    return {column: [UNKNOWN] * _HOURS for column in _COLUMNS}
+    return {column: [UNKNOWN] * HOURS for column in _COLUMNS}
 
 
 def _packed(devices: _Day) -> bytes:
@@ -195,22 +206,28 @@ def _packed(devices: _Day) -> bytes:
 
 def _read(row: MetricDay) -> _Day:
     """Empty for a row that cannot be read, which is begun anew."""
+    found = unpacked(row)
+    columns = {column: numbers.tolist() for column, numbers in found.columns.items()}
+    return {
+        slot: _empty() | {column: numbers[i * HOURS : (i + 1) * HOURS] for column, numbers in columns.items()}
+        for i, slot in enumerate(found.slots)
+    }
+
+
+def unpacked(row: MetricDay) -> Columns:
+    """The numbers of a node-day as they are stored; no slots where they cannot be read."""
     data = bytes(row.data)
     try:
         if not 0 <= zstandard.get_frame_parameters(data).content_size <= MOST_BYTES:
             raise ValueError("it would fill the memory")
         stored = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(data), type=_Stored)
-        columns = {column: from_planes(packed).tolist() for column, packed in stored.columns.items()}
-        if any(len(numbers) != _HOURS * len(stored.slots) for numbers in columns.values()):
+        columns = {column: from_planes(packed) for column, packed in stored.columns.items()}
+        if any(len(numbers) != HOURS * len(stored.slots) for numbers in columns.values()):
             raise ValueError("a column has not one number for each hour")
     except (zstandard.ZstdError, msgspec.DecodeError, ValueError) as error:
         log.warning("metrics of node %s on %s cannot be read: %s", row.node_id, row.day, error)
-        return {}
-    return {
-        slot: _empty()
-        | {column: numbers[i * _HOURS : (i + 1) * _HOURS] for column, numbers in columns.items()}
-        for i, slot in enumerate(stored.slots)
-    }
+        return Columns((), {})
+    return Columns(stored.slots, columns)
 
 
 def _hour(moment: datetime) -> datetime:

@@ -4,6 +4,7 @@ from diagnostics.models.cluster import Cluster
 from diagnostics.models.history import ArchivedSnapshot, ArchiveState, EventHour, Excerpt, MetricDay, Tier
 from diagnostics.models.incident import Incident
 from diagnostics.models.incident_event import IncidentEvent
+from diagnostics.models.live_range import LiveRange
 from diagnostics.models.observation import Observation
 from diagnostics.models.stored_snapshot import RecentSamplesRow, StoredPicture, StoredSnapshot
 from diagnostics.models.topology import Allocation, ChangeKind, Device, Node, TopologyChange
@@ -40,6 +41,7 @@ __all__ = [
     "Incident",
     "IncidentEvent",
     "LedgerState",
+    "LiveRange",
     "MetricDay",
     "Node",
     "Observation",
