@@ -18,6 +18,8 @@ GROUPS = ("rack", "nvlink", "zone", "none")
 NOT_EVALUATED = "not_evaluated"
 """Asks for GPUs without a state."""
 STATES = (*(state.value for state in State), NOT_EVALUATED)
+YEARS = range(2000, 9000)
+"""Which moments may lie in; others would leave what dates can hold once hours are taken off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,7 @@ def _moment(text: str) -> tuple[datetime | None, str]:
     try:
         # A plus sign in an address is a blank.
         at = parse_datetime(text.replace(" ", "+") if "T" in text else text)
-        if at is None:
+        if at is None or at.year not in YEARS:
             return None, text
         aware = at if timezone.is_aware(at) else timezone.make_aware(at)
         return aware.astimezone(UTC), ""

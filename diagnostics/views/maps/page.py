@@ -20,7 +20,7 @@ from diagnostics.views.maps.markup import Drawing
 from diagnostics.views.maps.matching import matcher_of
 from diagnostics.views.maps.moments import Choice, choices, seen_at
 from diagnostics.views.maps.names import short_names
-from diagnostics.views.maps.paints import MEASURES, LegendLine, painter_of
+from diagnostics.views.maps.paints import MEASURES, LegendLine, Measure, painter_of
 from diagnostics.views.maps.selection import Selection, selection_of
 from diagnostics.views.maps.touching import Touched, open_findings, touched_by
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
@@ -65,8 +65,8 @@ class ClusterMapPage(Page):
     metrics_why_not: str
     """Why measured values are missing or old, where the colour shows them; empty otherwise."""
     legend: tuple[LegendLine, ...]
-    legend_title: str
-    legend_meaning: str
+    measure: Measure | None
+    """That the colour shows; None where it shows none."""
     matching: int
     gpus: int
     matching_nodes: int
@@ -134,8 +134,7 @@ def cluster_map(request: HtmxRequest, slug: str) -> HttpResponse:
         why_not=why_not,
         metrics_why_not=known.metrics_doubt if asked.by in MEASURES else "",
         legend=painter.legend(counts) if gpus else (),
-        legend_title=asked.by.capitalize(),
-        legend_meaning=MEASURES[asked.by].meaning if asked.by in MEASURES else "",
+        measure=MEASURES.get(asked.by),
         matching=sum(drawn.matching for _, drawn in groups),
         gpus=gpus,
         matching_nodes=sum(drawn.matching_nodes for _, drawn in groups),

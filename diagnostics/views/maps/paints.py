@@ -1,7 +1,7 @@
 """What colour and letter a GPU has on the map, and the legend that says what they mean."""
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 from zlib import crc32
@@ -99,7 +99,7 @@ def _by_state(asked: Asked, path: str) -> Painter:
 class Measure:
     """A number that GPUs report, cut into five steps; its tens are the second channel."""
 
-    value_of: Callable[[GpuCell], float | None]
+    value_of: Callable[[GpuCell], float | None] = field(repr=False)
     factor: float
     unit: str
     bounds: tuple[int, int, int, int]
@@ -107,6 +107,8 @@ class Measure:
     scale: str
     """Which class of colours."""
     meaning: str
+    term: str
+    """Of the glossary."""
 
 
 MEASURES = {
@@ -117,6 +119,7 @@ MEASURES = {
         bounds=(20, 40, 60, 80),
         scale="map-step",
         meaning="share of the time in which any kernel ran, as nvidia-smi counts it",
+        term="utilization",
     ),
     "activity": Measure(
         value_of=lambda cell: cell.activity_ratio,
@@ -125,6 +128,7 @@ MEASURES = {
         bounds=(20, 40, 60, 80),
         scale="map-step",
         meaning="max(SM_ACTIVE, DRAM_ACTIVE / 0.8); effective from 50 %",
+        term="activity",
     ),
     "memory": Measure(
         value_of=lambda cell: cell.memory_ratio,
@@ -133,6 +137,7 @@ MEASURES = {
         bounds=(20, 40, 60, 80),
         scale="map-step",
         meaning="used of the total",
+        term="gpu_memory",
     ),
     "temperature": Measure(
         value_of=lambda cell: cell.temperature_c,
@@ -141,6 +146,7 @@ MEASURES = {
         bounds=(50, 60, 70, 80),
         scale="map-heat",
         meaning="of the GPU's core",
+        term="temperature",
     ),
 }
 
