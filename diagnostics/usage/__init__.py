@@ -1,12 +1,14 @@
 """The GPU-hour ledger: each device's time, exactly once.
 
-record       a poll: marks -> pieces -> stays and sums, in the poll's own transaction
-fill         unobserved time, replaced by what Prometheus knew
-hours        the ledger's lines
-roll_up      final hours packed, so that a month is summed at once
-sums         by team, namespace, workload, model or state, with money; `summary` with the workloads that waste most
+record          a poll: marks -> pieces -> stays and sums, in the poll's own transaction
+fill            unobserved time, replaced by what Prometheus knew
+hours           the ledger's lines
+roll_up         final hours packed, so that a month is summed at once
+sums            by team, namespace, workload, model or state, with money; `summary` with the workloads that waste most
+today_and_week  what the overview compares
 """
 
+from diagnostics.usage.comparison import Spell, TodayAndWeek, today_and_week
 from diagnostics.usage.filling import NobodyKnown, fill
 from diagnostics.usage.groups import Group, Grouping, Ledger, Saving, Spent, Within
 from diagnostics.usage.reading import Hour, complete_through, gaps, hours, open_stays
@@ -21,8 +23,10 @@ __all__ = [
     "Ledger",
     "NobodyKnown",
     "Saving",
+    "Spell",
     "Spent",
     "Summary",
+    "TodayAndWeek",
     "Within",
     "complete_through",
     "fill",
@@ -33,4 +37,5 @@ __all__ = [
     "roll_up",
     "summary",
     "sums",
+    "today_and_week",
 ]

@@ -1,9 +1,8 @@
 """Sums over roll-ups are those over the hours, whatever is rolled up, asked for, priced, relabelled or filled later."""
 
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
-from itertools import count
 from typing import Any
 
 import pytest
@@ -14,11 +13,7 @@ from hypothesis import strategies as st
 
 from diagnostics import usage
 from diagnostics.models import (
-    STATE_NUMBERS,
     STATES,
-    Cluster,
-    GpuModel,
-    LedgerState,
     Price,
     TeamRule,
     UsageHour,
@@ -30,56 +25,11 @@ from diagnostics.usage import Grouping, Within
 from diagnostics.usage.prices import PriceLine, money, price_of
 from diagnostics.usage.rollups import forget
 from diagnostics.usage.teams import By, Owner, Rule, team_of
+from tests.usage.hours import DAY, HOUR, LONG_AGO, MODELS, MONDAY, SPAN_H, Ledger
 
 pytestmark = pytest.mark.django_db
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-MONDAY = datetime(2026, 6, 1, tzinfo=UTC)
-LONG_AGO = MONDAY - 30 * DAY
-SPAN_H = 80
-MODELS = ("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "")
-slugs = count()
 ANYBODY = Within()
-
-
-class Ledger:
-    """Hours written straight into the table, final through `hours` of them."""
-
-    def __init__(self) -> None:
-        self.cluster = Cluster.objects.create(slug=f"lab-{next(slugs)}", name="lab")
-        self.models = [GpuModel.objects.get_or_create(name=name)[0] for name in MODELS]
-        ever = {"cluster": self.cluster, "first_seen": MONDAY, "last_seen": MONDAY + SPAN_H * HOUR}
-        self.nobody = Workload.objects.create(**ever)
-        self.workloads = [
-            Workload.objects.create(
-                kind="Job", namespace=f"space-{i % 2}", name=f"job-{i}", labels={"team": f"t{i % 3}"}, **ever
-            )
-            for i in range(5)
-        ]
-
-    def add(
-        self, hour: int, who: int, model: int, state: State, gpu_ms: int, waste_ms: int, **how: bool
-    ) -> None:
-        is_gap = state is State.NO_DATA and how.get("is_gap", False)
-        is_free = is_gap or state in {State.FREE, State.STRANDED}
-        UsageHour.objects.update_or_create(
-            cluster=self.cluster,
-            hour=MONDAY + hour * HOUR,
-            workload=self.nobody if is_free else self.workloads[who],
-            model=self.models[model],
-            state=STATE_NUMBERS[state],
-            is_gap=is_gap,
-            is_backfilled=how.get("is_backfilled", False) and not is_gap,
-            defaults={"gpu_ms": gpu_ms, "waste_ms": min(waste_ms, gpu_ms)},
-        )
-
-    def complete(self, hours: float) -> None:
-        LedgerState.objects.update_or_create(
-            cluster=self.cluster, defaults={"complete_through": MONDAY + hours * HOUR}
-        )
-
-    def roll_up(self) -> int:
-        return usage.roll_up(self.cluster, LONG_AGO)
 
 
 def expected(ledger: Ledger, start: datetime, end: datetime, by: Grouping, within: Within) -> Any:
@@ -219,9 +169,10 @@ def ledger() -> Ledger:
     """Three days, every hour of which two workloads work and one idles."""
     ledger = Ledger()
     for hour in range(72):
-        ledger.add(hour, 0, 0, State.EFFECTIVE, 1000 + hour, 0)
-        ledger.add(hour, 1, 1, State.IDLE_HELD, 500 + hour, 500 + hour)
-        ledger.add(hour, 2, 0, State.FREE, 300, 0)
+        ledger.later(hour, 0, 0, State.EFFECTIVE, 1000 + hour, 0)
+        ledger.later(hour, 1, 1, State.IDLE_HELD, 500 + hour, 500 + hour)
+        ledger.later(hour, 2, 0, State.FREE, 300, 0)
+    ledger.write()
     ledger.complete(70.9)
     return ledger
 
