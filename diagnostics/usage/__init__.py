@@ -14,13 +14,15 @@ from diagnostics.usage.groups import Group, Grouping, Ledger, Saving, Spent, Wit
 from diagnostics.usage.reading import Hour, complete_through, gaps, hours, open_stays
 from diagnostics.usage.recording import record
 from diagnostics.usage.rollups import roll_up
-from diagnostics.usage.summary import Summary, summary, sums
+from diagnostics.usage.summary import Asked, NamesOf, Summary, summary, sums, workload_names
 
 __all__ = [
+    "Asked",
     "Group",
     "Grouping",
     "Hour",
     "Ledger",
+    "NamesOf",
     "NobodyKnown",
     "Saving",
     "Spell",
@@ -38,4 +40,5 @@ __all__ = [
     "summary",
     "sums",
     "today_and_week",
+    "workload_names",
 ]

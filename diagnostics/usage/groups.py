@@ -62,6 +62,8 @@ class Saving(NamedTuple):
 
     workload: int
     """Primary key."""
+    name: Name
+    """Kind, namespace and name."""
     waste_ms: int
     unpriced_ms: int
     """Of the waste, what is of models without a known price."""
@@ -83,7 +85,7 @@ class Ledger(NamedTuple):
     groups: tuple[Group, ...]
     """Without unobserved time; most GPU-time first."""
     group_count: int
-    """Of all groups, whether or not they were asked for."""
+    """Of all groups that may be asked for, whether or not they were."""
     whole: Group
     """All groups in one."""
     unobserved_ms: int
@@ -156,12 +158,13 @@ def group(name: Name, whats: Whats, prices: Prices) -> Group:
     return Group(name, gpu_ms, waste_ms, unpriced_ms, dict(costs), dict(wasted), by_state, unpriced_waste_ms)
 
 
-def saving(workload: int, whats: Whats, prices: Prices) -> Saving:
+def saving(workload: int, name: Name, whats: Whats, prices: Prices) -> Saving:
     """What one workload wasted."""
     found = group(None, whats, prices)
     kinds = sorted(found.states.items(), key=lambda one: -one[1].waste_ms)
     return Saving(
         workload,
+        name,
         found.waste_ms,
         found.unpriced_waste_ms,
         found.wasted,

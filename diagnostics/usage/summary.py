@@ -44,6 +44,17 @@ class Summary(NamedTuple):
     """Workloads that waste, most first, as many as were asked for."""
 
 
+type NamesOf = Callable[[list[int], list[int]], dict[int, Name]]
+"""From primary keys, of the groups and of the savings, to names: None for nobody."""
+
+
+def workload_names(groups: list[int], savings: list[int]) -> dict[int, Name]:
+    """One query, or none."""
+    pks = {*groups, *savings}
+    rows = Workload.objects.filter(pk__in=pks).values_list("pk", "kind", "namespace", "name")
+    return {pk: tuple(name) if name[0] else None for pk, *name in rows} if pks else {}
+
+
 def sums(
     cluster: Cluster,
     start: datetime,
@@ -58,63 +69,86 @@ def sums(
 
     Of the groups, `most` after the first `skip`; None: all.
     """
-    return summary(cluster, start, end, by, within=within, skip=skip, most=most).ledger
+    return summary(cluster, start, end, Asked(by, within), skip=skip, most=most).ledger
+
+
+class Asked(NamedTuple):
+    """What sums are made by, and of whom."""
+
+    by: Grouping
+    within: Within = ANYBODY
+    is_held: bool = False
+    """Without the group of nobody; the sum of all groups has its time all the same."""
 
 
 def summary(
     cluster: Cluster,
     start: datetime,
     end: datetime,
-    by: Grouping,
+    asked: Asked,
     *,
-    within: Within = ANYBODY,
     skip: int = 0,
     most: int | None = None,
     top: int = 0,
+    names_of: NamesOf = workload_names,
 ) -> Summary:
-    """The same, with the `top` workloads that waste most. At most 7 queries, and 2 more until a new team rule has
-    reached the roll-ups.
+    """Sums as of `sums`, with the `top` workloads that waste most. At most seven queries, and one more until a new
+    team rule has reached the roll-ups; `names_of` is asked once.
     """
     start, end = floored(start), ceiled(end)
-    through, begins, last = _extent(cluster)
+    extent = _extent(cluster)
     lines = price_lines(cluster)
     cuts = []
-    if begins is not None and last is not None:
-        first, stop = max(start, begins), min(end, last + HOUR)
+    if extent.begins is not None and extent.last is not None:
+        first, stop = max(start, extent.begins), min(end, extent.last + HOUR)
         cuts = boundaries(lines, first, stop) if first < stop else []
     prices = Prices(lines, cuts)
-    needs_teams = by is Grouping.TEAM or within.team is not None
-    asked = _Asked(by, within, team_rules(cluster) if needs_teams else [])
+    needs_teams = asked.by is Grouping.TEAM or asked.within.team is not None
+    question = _Question(asked, team_rules(cluster) if needs_teams else [], extent.nobody)
     read = Tables({})
-    fields = asked.fields | ({"wasting"} if top else set())
+    fields = question.fields | ({"wasting"} if top else set())
     if cuts:
-        read = tables(cluster, cuts, fields, keys_of(asked.rules), needs_owners=asked.needs_owners)
-    count, chosen, whole, known = asked.groups(read.of(*asked.fields), skip, most)
-    names = _names([key for key, _ in chosen])
+        keys = keys_of(question.rules)
+        read = tables(cluster, cuts, fields, keys, needs_owners=question.needs_owners)
+    count, chosen, whole, known = question.groups(read.of(*question.fields), skip, most)
+    savers = question.savings(read.of("wasting"), top) if top else {}
+    names = names_of([key for key, _ in chosen if isinstance(key, int)], list(savers))
     ledger = Ledger(
         start,
         end,
-        begins,
-        through,
-        tuple(group(name, whats, prices) for name, (_, whats) in zip(names, chosen, strict=True)),
+        extent.begins,
+        extent.through,
+        tuple(group(names.get(key) if isinstance(key, int) else key, whats, prices) for key, whats in chosen),
         count,
         group(None, whole, prices),
         known.unobserved_ms,
         known.backfilled_ms,
         prices.unpriced_models,
     )
-    return Summary(ledger, _savings(read, asked, top, prices) if top else ())
+    savings = tuple(saving(pk, names.get(pk), whats, prices) for pk, whats in savers.items())
+    return Summary(ledger, savings)
 
 
-def _extent(cluster: Cluster) -> tuple[datetime | None, datetime | None, datetime | None]:
-    """Through when the ledger is complete, its first and its last hour."""
+class _Extent(NamedTuple):
+    through: datetime | None
+    begins: datetime | None
+    last: datetime | None
+    """Its last hour."""
+    nobody: int | None
+    """Primary key of the row that stands for nobody."""
+
+
+def _extent(cluster: Cluster) -> _Extent:
+    """How far the ledger goes. One query."""
     hours = UsageHour.objects.filter(cluster=cluster).values("hour")
+    nobody = Workload.objects.filter(cluster=cluster, kind="").values("pk")
     found = Cluster.objects.filter(pk=cluster.pk).values_list(
         "ledger__complete_through",
         Subquery(hours.order_by("hour")[:1]),
         Subquery(hours.order_by("-hour")[:1]),
+        Subquery(nobody[:1]),
     )
-    return found.first() or (None, None, None)
+    return _Extent(*(found.first() or (None, None, None, None)))
 
 
 class _Known(NamedTuple):
@@ -134,12 +168,13 @@ class _Table(NamedTuple):
     """By owner."""
 
 
-class _Asked:
-    """What sums are made by, and of whom."""
+class _Question:
+    """What is asked for, with what it takes to tell whose time is whose."""
 
-    def __init__(self, by: Grouping, within: Within, rules: list[Rule]) -> None:
-        self.by, self.within, self.rules = by, within, rules
-        self.needs_owners = by in {Grouping.TEAM, Grouping.NAMESPACE} or within.is_any
+    def __init__(self, asked: Asked, rules: list[Rule], nobody: int | None) -> None:
+        self.by, self.within, self.is_held = asked
+        self.rules, self.nobody = rules, nobody
+        self.needs_owners = self.by in {Grouping.TEAM, Grouping.NAMESPACE} or self.within.is_any
         self._teams: dict[tuple[Keys, Values], str] = {}
 
     @property
@@ -164,12 +199,21 @@ class _Asked:
         ready = list(self.prepared(found))
         whole, known = _whole(ready)
         if self.by is Grouping.WORKLOAD:
-            keys, count = largest(ready, lambda columns: columns.gpu_ms, skip, most)
-            return count, list(of_workloads(ready, keys).items()), whole, known
+            without = self.nobody if self.is_held else None
+            keys, count = _largest(ready, lambda columns: columns.gpu_ms, without, skip, most)
+            return count, list(_of_workloads(ready, keys).items()), whole, known
         groups = self._gathered(ready, whole)
+        if self.is_held:
+            groups.pop(None, None)
         order = ordered(groups, lambda name: name or ())
         last = None if most is None else skip + most
         return len(groups), [(name, groups[name]) for name in order[skip:last]], whole, known
+
+    def savings(self, found: list[Table], top: int) -> dict[int, Whats]:
+        """The workloads that waste most, with what they waste."""
+        ready = list(self.prepared(found))
+        keys, _ = _largest(ready, lambda columns: columns.waste_ms, self.nobody, 0, top)
+        return _of_workloads(ready, keys)
 
     def _gathered(self, ready: list[_Table], whole: Whats) -> dict[Name, Whats]:
         groups: dict[Name, Whats] = {}
@@ -240,8 +284,12 @@ def _whole(ready: list[_Table]) -> tuple[Whats, _Known]:
     return whole, _Known(unobserved, backfilled)
 
 
-def largest(
-    ready: list[_Table], measure: Callable[[Columns], list[int]], skip: int, most: int | None
+def _largest(
+    ready: list[_Table],
+    measure: Callable[[Columns], list[int]],
+    without: int | None,
+    skip: int,
+    most: int | None,
 ) -> tuple[list[int], int]:
     """Primary keys of the workloads with most of what is measured, after the first `skip`; and how many have any."""
     sizes: dict[int, int] = {}
@@ -251,11 +299,13 @@ def largest(
         for workload, owner, kind, amount in rows:
             if amount and counts[kind] and admits[owner]:
                 sizes[workload] = sizes.get(workload, 0) + amount
+    if without is not None:
+        sizes.pop(without, None)
     wanted = len(sizes) if most is None else skip + most
     return nsmallest(wanted, sizes, key=lambda pk: (-sizes[pk], pk))[skip:], len(sizes)
 
 
-def of_workloads(ready: list[_Table], keys: Collection[int]) -> dict[int, Whats]:
+def _of_workloads(ready: list[_Table], keys: Collection[int]) -> dict[int, Whats]:
     """The sums of these workloads, in the order of `keys`."""
     found: dict[int, Whats] = {key: {} for key in keys}
     for columns, whats, _, _ in ready:
@@ -266,19 +316,3 @@ def of_workloads(ready: list[_Table], keys: Collection[int]) -> dict[int, Whats]
                 spent[0] += gpu_ms
                 spent[1] += waste_ms
     return found
-
-
-def _savings(read: Tables, asked: _Asked, top: int, prices: Prices) -> tuple[Saving, ...]:
-    ready = list(asked.prepared(read.of("wasting")))
-    keys, _ = largest(ready, lambda columns: columns.waste_ms, 0, top)
-    return tuple(saving(key, whats, prices) for key, whats in of_workloads(ready, keys).items())
-
-
-def _names(keys: list[int | Name]) -> list[Name]:
-    """Names of groups; those of workloads come as primary keys."""
-    pks = [key for key in keys if isinstance(key, int)]
-    if not pks:
-        return [key for key in keys if not isinstance(key, int)]
-    rows = Workload.objects.filter(pk__in=pks).values_list("pk", "kind", "namespace", "name")
-    names: dict[int, Name] = {pk: tuple(name) if name[0] else None for pk, *name in rows}
-    return [names.get(pk) for pk in pks]

@@ -289,10 +289,11 @@ def test_those_who_waste_most_come_first_with_how_they_do_it(ledger: Ledger) -> 
     ledger.add(3, 3, 0, State.STUCK, 10, 10)
     Price.objects.create(pattern="*H100*", per_gpu_hour=Decimal(36))
     ledger.roll_up()
-    summary = usage.summary(ledger.cluster, MONDAY, MONDAY + 72 * HOUR, Grouping.TEAM, top=5)
+    summary = usage.summary(ledger.cluster, MONDAY, MONDAY + 72 * HOUR, usage.Asked(Grouping.TEAM), top=5)
     first, second = summary.savings
     assert first.workload == ledger.workloads[3].pk
     assert list(first.states.items()) == [(State.HUNG, 10**6), (State.STUCK, 10)]
+    assert first.name == ("Job", "space-1", "job-3")
     assert (first.wasted, first.unpriced_ms) == ({}, 10**6 + 10)
     wasted_ms = sum(500 + hour for hour in range(72))
     assert (second.workload, second.waste_ms) == (ledger.workloads[1].pk, wasted_ms)
@@ -318,3 +319,11 @@ def test_a_span_of_many_pieces_is_one_look(ledger: Ledger) -> None:
         usage.sums(ledger.cluster, MONDAY, MONDAY + 72 * HOUR, Grouping.STATE)
     assert len(queries) == 4
     assert_exact(ledger, MONDAY, MONDAY + 72 * HOUR)
+
+
+@pytest.mark.parametrize("by", [Grouping.TEAM, Grouping.NAMESPACE, Grouping.WORKLOAD])
+def test_nobody_can_be_left_out_of_the_groups_but_not_of_the_whole(ledger: Ledger, by: Grouping) -> None:
+    every = usage.sums(ledger.cluster, MONDAY, MONDAY + 72 * HOUR, by)
+    held = usage.summary(ledger.cluster, MONDAY, MONDAY + 72 * HOUR, usage.Asked(by, is_held=True)).ledger
+    assert {group.name for group in every.groups} - {group.name for group in held.groups} == {None}
+    assert (held.group_count, held.whole) == (every.group_count - 1, every.whole)
