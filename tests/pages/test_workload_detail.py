@@ -1,9 +1,9 @@
 """The page of one workload: what it is and does now, what it cost, and what is left of one that is gone."""
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -30,7 +30,7 @@ def text(browser: Client, url: str = URL) -> str:
     return flat(browser.get(url).content.decode())
 
 
-def of(name: str, **fields: object) -> Pod:
+def of(name: str, **fields: Any) -> Pod:
     return pod(name, root=TRAIN, **fields)
 
 
@@ -190,7 +190,7 @@ def test_each_day_is_a_bar_with_its_numbers(browser: Client) -> None:
 
 
 def test_holds_stand_newest_first_with_what_they_held(browser: Client) -> None:
-    of_lab = polled(seen=snapshot(node(), of("train-0")))
+    of_lab = polled(seen=snapshot(node(), of("train-0"), gpu(0)))
     row = workload(of_lab)
     held(row, "train-0", started_at=ago(hours=2), slots=["00000000:10:00.0", "nvidia.com/gpu#?"])
     held(row, "train-old", started_at=ago(hours=9), ended_at=ago(hours=4), is_backfilled=True)
@@ -198,7 +198,7 @@ def test_holds_stand_newest_first_with_what_they_held(browser: Client) -> None:
     page = browser.get(URL).content.decode()
     found = flat(page)
 
-    assert "train-0 gpu-1 00000000:10:00.0 nvidia.com/gpu#?" in found
+    assert "train-0 gpu-1 GPU 0 , nvidia.com/gpu#?" in found
     assert found.index("train-old gpu-1") > found.index("holds 2 h")
     assert "filled in" in found
     assert re.search(r"UTC 5 h\b", found)
@@ -298,7 +298,7 @@ def test_an_address_holds_whatever_the_name_is(browser: Client, name: str) -> No
 
 
 @pytest.fixture
-def busy(browser: Client) -> Iterator[Cluster]:
+def busy(browser: Client) -> Cluster:
     """One with a bit of everything."""
     of_lab = cluster()
     event_hours.keep(of_lab, event_hours.changed_hours(of_lab, [event("Mine")], NOW))
@@ -306,7 +306,7 @@ def busy(browser: Client) -> Iterator[Cluster]:
     spent(row, ago(hours=2), State.EFFECTIVE, hours=4.0)
     held(row, "train-0", started_at=ago(hours=2))
     Price.objects.create(pattern="*", per_gpu_hour=Decimal(2))
-    yield of_lab
+    return of_lab
 
 
 @pytest.mark.parametrize("number", [1, 60])

@@ -1,17 +1,19 @@
 """The list of workloads."""
 
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from diagnostics.findings import Severity, Subject
-from diagnostics.models import StoredPicture, TeamRule, Workload
-from diagnostics.snapshot import Metrics, Pod, Source, State
+from diagnostics.models import StoredPicture, TeamRule
+from diagnostics.snapshot import Metrics, OwnerKey, Pod, Source, State
 from tests.builders import NOW, ago, gang, gpu, node, owner, pending_pod, pod, snapshot
 from tests.pages.conftest import HTMX
 from tests.pages.stored import cluster, finding, polled
+from tests.pages.stored_history import workload
 from tests.pages.test_findings import flat
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +32,7 @@ def text(browser: Client, query: str = "") -> str:
     return flat(browser.get(LIST + query).content.decode())
 
 
-def of(name: str, root: object = TRAIN, **fields: object) -> Pod:
+def of(name: str, root: OwnerKey = TRAIN, **fields: Any) -> Pod:
     return pod(name, root=root, **fields)
 
 
@@ -49,7 +51,7 @@ def test_pods_of_one_owner_are_one_workload_with_the_gpus_that_they_hold(browser
 
     assert names(browser) == ["train"]
     assert "Job in research research running 2 run 2 E 1 effective M 1 idle, memory held 50 % 30 %" in found
-    assert "gpu-1 , gpu-2" in found
+    assert "gpu-1 and 1 more" in found
     assert "1 workload, holding 2 of the 2 GPUs that they ask for" in found
 
 
@@ -134,12 +136,7 @@ def test_the_worst_finding_and_their_number_stand_in_the_row(browser: Client) ->
 
 def test_a_team_is_mapped_by_labels(browser: Client) -> None:
     of_lab = polled(seen=snapshot(node(), of("train-0"), of("serve-0", SERVE, namespace="web")))
-    ever = {"first_seen": NOW, "last_seen": NOW}
-    Workload.objects.create(
-        **{"cluster": of_lab, "kind": "Job", "namespace": "research", "name": "train"},
-        labels={"team": "vision"},
-        **ever,
-    )
+    workload(of_lab, labels={"team": "vision"})
     TeamRule.objects.create(by="label", key="team")
 
     assert names(browser, "?team=vision") == ["train"]

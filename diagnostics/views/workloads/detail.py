@@ -126,7 +126,7 @@ def workload_detail(request: HtmxRequest, slug: str, kind: str, namespace: str, 
         msg = "No poll of this cluster has seen such a workload with GPUs."
         raise Http404(msg)
     findings = Findings(cluster, past_of=owner)
-    holds = holds_of(cluster, row.pk) if row else Holds((), are_more=False)
+    holds = holds_of(cluster, row.pk, sight.devices) if row else Holds((), are_more=False)
     pods = {pod.name for pod in seen.line.pods} if seen else {hold.pod for hold in holds.lines}
     page = WorkloadDetailPage(
         frame=frame,

@@ -1,12 +1,13 @@
 """What happened to a workload: who of it held which devices when, and what Kubernetes said about it lately."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from diagnostics.archive import event_hours
 from diagnostics.models import Allocation, Cluster
-from diagnostics.picture import Owner
+from diagnostics.picture import Devices, GpuCell, Owner
 from diagnostics.snapshot import Event
 from diagnostics.views.page import node_url
 from diagnostics.views.workloads.addresses import gpu_url
@@ -19,6 +20,15 @@ UNNAMED = "#?"
 """Ends a slot of which only the number is known."""
 
 
+class HeldSlot(NamedTuple):
+    """One device that was held."""
+
+    name: str
+    """`GPU 3` where the last poll saw it, else its place."""
+    place: str
+    url: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hold:
     """One pod's hold on devices of one node."""
@@ -26,8 +36,8 @@ class Hold:
     pod: str
     node: str
     node_url: str
-    slots: tuple[tuple[str, str], ...]
-    """(place, address) of the first devices."""
+    slots: tuple[HeldSlot, ...]
+    """The first devices."""
     more: int
     devices: int
     started_at: datetime
@@ -61,8 +71,9 @@ class Holds(NamedTuple):
     are_more: bool
 
 
-def holds_of(cluster: Cluster, workload: int) -> Holds:
+def holds_of(cluster: Cluster, workload: int, devices: Devices | None) -> Holds:
     """Newest first. One query."""
+    nodes = {node.name: node.gpus for node in devices.nodes} if devices else {}
     rows = (
         Allocation.objects.filter(workload=workload)
         .order_by("-started_at", "-pk")
@@ -75,7 +86,7 @@ def holds_of(cluster: Cluster, workload: int) -> Holds:
             pod=pod,
             node=node,
             node_url=node_url(cluster.slug, node),
-            slots=tuple((slot, _slot_url(cluster.slug, node, slot)) for slot in slots[:SLOTS_SHOWN]),
+            slots=_slots(cluster.slug, node, slots[:SLOTS_SHOWN], nodes.get(node, ())),
             more=max(0, len(slots) - SLOTS_SHOWN),
             devices=len(slots),
             started_at=started_at,
@@ -87,8 +98,16 @@ def holds_of(cluster: Cluster, workload: int) -> Holds:
     return Holds(tuple(found[:HOLDS_SHOWN]), len(found) > HOLDS_SHOWN)
 
 
-def _slot_url(slug: str, node: str, slot: str) -> str:
-    return "" if slot.endswith(UNNAMED) else gpu_url(slug, f"{node}/{slot}")
+def _slots(slug: str, node: str, places: list[str], gpus: Iterable[GpuCell]) -> tuple[HeldSlot, ...]:
+    names = {gpu.place: gpu.name for gpu in gpus}
+    return tuple(
+        HeldSlot(
+            names.get(place, place),
+            place,
+            "" if place.endswith(UNNAMED) else gpu_url(slug, f"{node}/{place}"),
+        )
+        for place in places
+    )
 
 
 def events_of(cluster: Cluster, owner: Owner, pods: set[str], until: datetime) -> tuple[EventLine, ...]:

@@ -22,7 +22,7 @@ from diagnostics.views.workloads.found import FindingLine, Findings
 from diagnostics.views.workloads.seen import Mean, Phase, Seen, all_seen, sight_of
 
 WORKLOADS_PER_PAGE = 100
-NODES_SHOWN = 3
+NODES_SHOWN = 1
 LABELS_WITHIN = timedelta(hours=1)
 """Rows of workloads that are there were touched within this: `last_seen` lags behind by some minutes."""
 WITH_FINDINGS = "any"
