@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from diagnostics.simulator.activity import IDLE_W, Reading, reading, sampled_at
 from diagnostics.simulator.build import build
@@ -20,6 +21,7 @@ from diagnostics.simulator.identity import number_of
 from diagnostics.simulator.workloads import SimPod
 from diagnostics.simulator.world import World
 
+Labels = tuple[tuple[str, str], ...]
 XID_METRIC = "DCGM_FI_DEV_XID_ERRORS"
 # From the table in dcgm-exporter (driver R550), only the codes that this world knows.
 XID_TEXTS = {
@@ -150,9 +152,9 @@ def page(world: World, node: SimNode) -> str:
     if not node.has_exporter:
         return ""
     lines = []
-    for metric, samples in _families(world, node):
+    for metric, samples in families(world, node):
         lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.type}"]
-        lines += [f"{metric.name}{{{labels}}} {value}" for labels, value in samples]
+        lines += [f"{metric.name}{{{_written(labels)}}} {_printed(value)}" for labels, value in samples]
     return "\n".join(lines) + "\n"
 
 
@@ -170,9 +172,9 @@ def history(config: WorldConfig, start: datetime, end: datetime, step: timedelta
             target = f',instance="{node.name}:9400",job="dcgm-exporter"'
             is_up = int(node.has_exporter)
             series.setdefault(_UP, []).append(f"up{{{target[1:]}}} {is_up} {moment.timestamp():.3f}")
-            for metric, samples in _families(world, node) if is_up else ():
+            for metric, samples in families(world, node) if is_up else ():
                 series.setdefault(metric, []).extend(
-                    f"{metric.name}{{{labels}{target}}} {value} {moment.timestamp():.3f}"
+                    f"{metric.name}{{{_written(labels)}{target}}} {_printed(value)} {moment.timestamp():.3f}"
                     for labels, value in samples
                 )
         moment += step
@@ -182,7 +184,8 @@ def history(config: WorldConfig, start: datetime, end: datetime, step: timedelta
     yield "# EOF\n"
 
 
-def _families(world: World, node: SimNode) -> Iterator[tuple[Metric, list[tuple[str, str]]]]:
+def families(world: World, node: SimNode) -> Iterator[tuple[Metric, list[tuple[Labels, float]]]]:
+    """The samples of one node by metric, each with its labels in the exporter's order."""
     metrics = [*METRICS]
     if world.config.power_limit:
         metrics.insert(5, POWER_LIMIT)
@@ -198,7 +201,7 @@ def _families(world: World, node: SimNode) -> Iterator[tuple[Metric, list[tuple[
         for one, labels in zip(samples, with_xid if is_xid else usual, strict=True):
             is_silent = one.device.uuid in node.fallen and not is_xid
             if not is_silent and not (metric.is_whole_gpu and one.device.mig_profile):
-                found.append((labels, _printed(metric.value(one))))
+                found.append((labels, metric.value(one)))
         if found:
             yield metric, found
 
@@ -231,7 +234,7 @@ def sample(world: World, device: Device, holder: SimPod | None) -> Sample:
     return Sample(device, now, node.xids.get(device.uuid, 0), int(energy * 1000), total)
 
 
-def _labels(world: World, one: Sample, holder: SimPod | None, *, has_xid: bool = False) -> str:
+def _labels(world: World, one: Sample, holder: SimPod | None, *, has_xid: bool = False) -> Labels:
     """In the exporter's order: its own labels, then the others by name."""
     device = one.device
     labels = {
@@ -250,7 +253,12 @@ def _labels(world: World, one: Sample, holder: SimPod | None, *, has_xid: bool =
         labels |= {"err_code": str(one.xid), "err_msg": XID_TEXTS[one.xid]}
     if holder is not None:
         labels |= {"namespace": holder.namespace, "pod": holder.name}
-    return ",".join(f'{name}="{value}"' for name, value in labels.items())
+    return tuple(labels.items())
+
+
+@lru_cache(maxsize=20_000)
+def _written(labels: Labels) -> str:
+    return ",".join(f'{name}="{value}"' for name, value in labels)
 
 
 def _used_mib(s: Sample) -> float:

@@ -1,4 +1,4 @@
-"""The simulated cluster on loopback: the Kubernetes API and one exporter a node, on one port."""
+"""The simulated cluster on loopback: the Kubernetes API, one exporter a node and a Prometheus, on one port."""
 
 import json
 import socket
@@ -19,6 +19,8 @@ from diagnostics.simulator.cluster_state import StateStore
 from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.identity import uuid_of
 from diagnostics.simulator.kube import Answer, KubeApi, method_not_allowed
+from diagnostics.simulator.prometheus.api import PrometheusApi
+from diagnostics.simulator.prometheus.scrapes import Scrapes
 
 Clock = Callable[[], datetime]
 
@@ -55,6 +57,7 @@ class SimulatedCluster:
         self.token = token
         self.states = StateStore(config)
         self.kube = KubeApi(self.states, token)
+        self.prometheus = PrometheusApi(Scrapes(config, clock))
         self.requests: list[tuple[str, str]] = []
         self._injections: list[Injection] = []
         self._server = _Server(("127.0.0.1", port), _handler_of(self))
@@ -67,6 +70,10 @@ class SimulatedCluster:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def prometheus_url(self) -> str:
+        return f"{self.url}/prometheus"
 
     @property
     def exporter_urls(self) -> list[str]:
@@ -145,6 +152,8 @@ class SimulatedCluster:
             return Answer(json.dumps(self._targets()).encode())
         if path.startswith("/nodes/") and path.endswith("/metrics"):
             return self._metrics(path.split("/")[2], now)
+        if path.startswith("/prometheus/"):
+            return self.prometheus.get(path.removeprefix("/prometheus"), parts.query, now)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         return self.kube.get(path, query, now, authorization=authorization, gzip=gzip)
 

@@ -1,8 +1,6 @@
 """The week at one moment, put into a world. What is not there still has its GPUs reserved, so that nobody moves."""
 
 from collections.abc import Callable
-from copy import copy
-from dataclasses import fields
 
 from diagnostics.simulator import baseline
 from diagnostics.simulator.devices import SimNode
@@ -60,4 +58,8 @@ def _put(world: World, apply: Callable[[World], None], *, is_there: bool) -> Non
 
 
 def _state(node: SimNode) -> dict[str, object]:
-    return {field.name: copy(getattr(node, field.name)) for field in fields(node) if field.name not in _KEPT}
+    return {
+        name: value.copy() if isinstance(value, dict | set) else value
+        for name, value in vars(node).items()
+        if name not in _KEPT
+    }

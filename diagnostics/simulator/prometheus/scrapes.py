@@ -1,0 +1,148 @@
+"""What a Prometheus would hold that has scraped the simulated cluster for ever: made when it is asked for."""
+
+import math
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from threading import Lock
+
+from diagnostics.simulator import exporter
+from diagnostics.simulator.build import build
+from diagnostics.simulator.config import WorldConfig
+from diagnostics.simulator.prometheus import kube_state
+from diagnostics.simulator.prometheus.series import Labels, Stored, labels_of
+from diagnostics.simulator.prometheus.syntax import Matcher
+from diagnostics.simulator.world import World
+
+SCRAPE_S = 60
+OFFSET_S = 7
+"""Scrapes come so long after the full minute, as they would not come just on it."""
+BLOCK_SCRAPES = 30
+BLOCK_S = BLOCK_SCRAPES * SCRAPE_S
+MOST_BLOCKS = 32
+"""Sixteen hours, about 3 MB each."""
+
+Frame = Iterator[tuple[str, Labels, float]]
+
+
+class _Block:
+    """Half an hour: the values of each series at its scrapes, NaN where it was not there."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.count = 0
+        """Scrapes that have been made."""
+        self.series: dict[str, dict[Labels, array[float]]] = {}
+
+    def scrape(self, frame: Frame) -> None:
+        absent = array("d", [math.nan] * BLOCK_SCRAPES)
+        for name, labels, value in frame:
+            by_labels = self.series.setdefault(name, {})
+            values = by_labels.get(labels)
+            if values is None:
+                values = by_labels[labels] = absent[:]
+            values[self.count] = value
+        self.count += 1
+
+
+class Scrapes:
+    """A `series.Database`; `clock` says up to when there are samples."""
+
+    def __init__(self, config: WorldConfig, clock: Callable[[], datetime]) -> None:
+        """Raises ValueError for a config without an epoch: its past would move along with the time."""
+        if config.epoch is None:
+            raise ValueError("a past needs a config with an epoch")
+        self._config = config
+        self._clock = clock
+        self._blocks: OrderedDict[int, _Block] = OrderedDict()
+        self._lock = Lock()
+
+    def select(self, matchers: Sequence[Matcher], start: float, end: float) -> Iterator[Stored]:
+        """Series that pass all matchers, with stale markers where a scrape did not find them any more."""
+        names = [matcher for matcher in matchers if matcher.label == "__name__"]
+        others = [matcher for matcher in matchers if matcher.label != "__name__"]
+        found: dict[tuple[str, Labels], Stored | None] = {}
+        first = _block_start(start)
+        end = min(end, self._clock().timestamp())
+        while first <= end:
+            block = self._block(first, end)
+            times = [float(block.start + number * SCRAPE_S) for number in range(block.count)]
+            for name, by_labels in block.series.items():
+                if all(matcher.matches(name) for matcher in names):
+                    for labels, values in by_labels.items():
+                        key = (name, labels)
+                        if key not in found:
+                            found[key] = _stored(name, labels, others)
+                        if (stored := found[key]) is not None:
+                            _append(stored, times, values)
+            first += BLOCK_S
+        yield from (stored for stored in found.values() if stored is not None)
+
+    def _block(self, start: int, end: float) -> _Block:
+        """With all scrapes up to `end` at least."""
+        with self._lock:
+            block = self._blocks.get(start)
+            if block is None:
+                block = self._blocks[start] = _Block(start)
+            self._blocks.move_to_end(start)
+            while len(self._blocks) > MOST_BLOCKS:
+                self._blocks.popitem(last=False)
+            while block.count < BLOCK_SCRAPES and block.start + block.count * SCRAPE_S <= end:
+                moment = datetime.fromtimestamp(block.start + block.count * SCRAPE_S, UTC)
+                block.scrape(frame(build(self._config, moment)))
+            return block
+
+
+def _block_start(moment: float) -> int:
+    """Of the block with the last scrape at or before a moment."""
+    return int((moment - OFFSET_S) // BLOCK_S) * BLOCK_S + OFFSET_S
+
+
+def _stored(name: str, labels: Labels, matchers: Sequence[Matcher]) -> Stored | None:
+    """None: it does not pass."""
+    read = dict(labels)
+    if not all(matcher.matches(read.get(matcher.label, "")) for matcher in matchers):
+        return None
+    return Stored({"__name__": name, **read})
+
+
+def _append(stored: Stored, times: list[float], values: "array[float]") -> None:
+    """One block's samples; a block in which it never was has no part in it, and so a gap before this one ends it."""
+    if stored.times and stored.values[-1] is not None and times and times[0] - stored.times[-1] > SCRAPE_S:
+        stored.times.append(stored.times[-1] + SCRAPE_S)
+        stored.values.append(None)
+    for time, value in zip(times, values, strict=False):
+        if value == value:  # noqa: PLR0124 - not NaN
+            stored.times.append(time)
+            stored.values.append(value)
+        elif stored.values and stored.values[-1] is not None:
+            stored.times.append(time)
+            stored.values.append(None)
+
+
+def frame(world: World) -> Frame:
+    """Every sample of one scrape of all targets."""
+    for node in world.nodes.values():
+        target = {"instance": f"{node.name}:9400", "job": "dcgm-exporter"}
+        yield "up", labels_of(target), float(node.has_exporter)
+        if node.has_exporter:
+            for metric, samples in exporter.families(world, node):
+                for labels, value in samples:
+                    yield metric.name, _with_target(labels, node.name), value
+    yield "up", labels_of(kube_state.TARGET), 1.0
+    yield from kube_state.lines(world)
+
+
+_made: dict[tuple[Labels, str], Labels] = {}
+
+
+def _with_target(labels: Labels, node: str) -> Labels:
+    """Sorted, and the same object for the same labels."""
+    key = (labels, node)
+    found = _made.get(key)
+    if found is None:
+        if len(_made) > 50_000:
+            _made.clear()
+        found = _made[key] = labels_of(dict(labels) | {"instance": f"{node}:9400", "job": "dcgm-exporter"})
+    return found
