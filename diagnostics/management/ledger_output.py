@@ -1,7 +1,5 @@
-"""A summary of the ledger as a table for people, as CSV for spreadsheets, or as JSON for scripts."""
+"""A summary of the ledger as a table for people, or as JSON for scripts."""
 
-import csv
-import io
 import json
 from decimal import Decimal
 from typing import Any
@@ -13,18 +11,8 @@ from rich.text import Text
 from diagnostics.quantities import rfc3339
 from diagnostics.text import printable
 from diagnostics.usage import Group, Grouping, Ledger
-
-HOUR_MS = 3_600_000
-COLUMNS = {
-    Grouping.TEAM: ("team",),
-    Grouping.NAMESPACE: ("namespace",),
-    Grouping.WORKLOAD: ("kind", "namespace", "workload"),
-    Grouping.MODEL: ("model",),
-    Grouping.STATE: ("state",),
-}
-NOBODY, UNOBSERVED = "(held by nobody)", "(not observed)"
-FORMULA = ("=", "+", "-", "@")
-"""A spreadsheet takes a cell that begins with one of these for a formula (OWASP, "CSV Injection")."""
+from diagnostics.usage.spreadsheet import COLUMNS, names
+from diagnostics.usage.weights import HOUR_MS
 
 
 def render(name: str, by: Grouping, ledger: Ledger, console: Console) -> None:
@@ -37,8 +25,8 @@ def render(name: str, by: Grouping, ledger: Ledger, console: Console) -> None:
         table.add_column(column, justify="right")
     for group in ledger.groups:
         amounts = (_hours(group.gpu_ms), _hours(group.waste_ms), _cost(group, group.costs))
-        names = [Text(cell) for cell in _names(group.name, by)]
-        table.add_row(*names, *amounts, _cost(group, group.wasted))
+        cells = [Text(cell) for cell in names(group.name, by)]
+        table.add_row(*cells, *amounts, _cost(group, group.wasted))
     console.print(table if ledger.groups else "Nothing was observed in this time.")
     for line in notes(ledger):
         console.print(Text(line), soft_wrap=True)
@@ -67,35 +55,6 @@ def notes(ledger: Ledger) -> list[str]:
     return found
 
 
-def as_csv(by: Grouping, ledger: Ledger) -> str:
-    """One line a group and one for unobserved time; each says how far the ledger is complete."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    currencies = ledger.currencies
-    money = [f"{what}_{currency}" for currency in currencies for what in ("cost", "cost_of_waste")]
-    through = rfc3339(ledger.complete_through) if ledger.complete_through else ""
-    hours = ("gpu_hours", "wasted_gpu_hours", "unpriced_gpu_hours")
-    writer.writerow([*COLUMNS[by], *hours, *money, "complete_through"])
-    for group in ledger.groups:
-        amounts = [_decimals(ms) for ms in (group.gpu_ms, group.waste_ms, group.unpriced_ms)]
-        costs = [
-            f"{kind[currency]:.2f}" if currency in kind else ""
-            for currency in currencies
-            for kind in (group.costs, group.wasted)
-        ]
-        writer.writerow([*map(safe_cell, _names(group.name, by)), *amounts, *costs, through])
-    blank = [""] * (len(COLUMNS[by]) - 1)
-    writer.writerow(
-        [UNOBSERVED, *blank, _decimals(ledger.unobserved_ms), "", "", *[""] * len(money), through]
-    )
-    return out.getvalue()
-
-
-def safe_cell(text: str) -> str:
-    """Text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(FORMULA) else text
-
-
 def as_json(cluster: str, by: Grouping, ledger: Ledger) -> str:
     """Names as they are, escaped; amounts in milliseconds, too, which are exact. Unknown money is absent, never 0."""
     through = ledger.complete_through
@@ -116,9 +75,9 @@ def as_json(cluster: str, by: Grouping, ledger: Ledger) -> str:
 
 
 def _row(group: Group, by: Grouping) -> dict[str, Any]:
-    names = group.name or (None,) * len(COLUMNS[by])
+    name = group.name or (None,) * len(COLUMNS[by])
     return {
-        **dict(zip(COLUMNS[by], names, strict=True)),
+        **dict(zip(COLUMNS[by], name, strict=True)),
         "gpu_hours": round(group.gpu_ms / HOUR_MS, 3),
         "wasted_gpu_hours": round(group.waste_ms / HOUR_MS, 3),
         "gpu_ms": group.gpu_ms,
@@ -131,22 +90,12 @@ def _row(group: Group, by: Grouping) -> dict[str, Any]:
     }
 
 
-def _names(name: tuple[str, ...] | None, by: Grouping) -> list[str]:
-    if name is None:
-        return [NOBODY, *[""] * (len(COLUMNS[by]) - 1)]
-    return [printable(part, 253) or "(unknown)" for part in name]
-
-
 def _span(ledger: Ledger) -> str:
     return f"{rfc3339(ledger.start)} to {rfc3339(ledger.end)}"
 
 
 def _hours(ms: int) -> str:
     return f"{ms / HOUR_MS:,.1f}"
-
-
-def _decimals(ms: int) -> str:
-    return f"{Decimal(ms) / HOUR_MS:.3f}"
 
 
 def _cost(group: Group, costs: dict[str, Decimal]) -> str:

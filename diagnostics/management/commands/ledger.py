@@ -9,9 +9,10 @@ from django.utils import timezone
 from rich.console import Console
 
 from diagnostics import usage
-from diagnostics.management.ledger_output import as_csv, as_json, notes, render
+from diagnostics.management.ledger_output import as_json, notes, render
 from diagnostics.models import Cluster
 from diagnostics.text import listed, printable
+from diagnostics.usage.spreadsheet import as_csv
 
 WEEK = timedelta(days=7)
 
