@@ -27,6 +27,8 @@ GIVEN_UP_AFTER = timedelta(hours=24)
 REOPEN_WITHIN = timedelta(hours=24)
 """What returns later than this after it was resolved is a new incident."""
 DEFAULT_HOLD = 2
+EXEMPT = "exempt: "
+"""How the resolution of what was silenced begins; its reason follows."""
 LATE_AT_MOST = timedelta(minutes=15)
 """No poll takes as long; one that is older than the last by more follows a clock that ran ahead and was set right."""
 
@@ -186,7 +188,7 @@ class _Poll:
             # Nothing was mended, so that nothing can hold or fail.
             incident.fix_status = FixStatus.NONE
             self.changed.append(incident)
-            self._resolve(incident, storable_text(f"exempt: {reason}"))
+            self._resolve(incident, storable_text(f"{EXEMPT}{reason}"))
 
     def _resolve(self, incident: Incident, reason: str) -> None:
         incident.status, incident.resolved_at, incident.resolution = Status.RESOLVED, self.at, reason

@@ -1,6 +1,6 @@
 """Open findings in groups: causes, each with the symptoms that follow from it, in the order that is asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -10,6 +10,9 @@ from django.urls import reverse
 
 from diagnostics.models import Cluster, Incident
 from diagnostics.models.incident import OPEN_STATUSES
+
+SYMPTOMS_SHOWN = 10
+"""Under one cause: a dead driver may have a thousand."""
 
 
 class Sort(StrEnum):
@@ -40,6 +43,8 @@ class FindingRow:
     gpus: int
     waste_gpus: float | None
     symptoms: "tuple[FindingRow, ...]" = ()
+    more: int = 0
+    """Symptoms beyond those."""
 
 
 def grouped(cluster: Cluster, incidents: list[Incident], sort: Sort) -> list[FindingRow]:
@@ -71,11 +76,7 @@ def grouped(cluster: Cluster, incidents: list[Incident], sort: Sort) -> list[Fin
         return (len(_path(incident.pk, causes, by_id)), *_order(incident))
 
     return [
-        _row(
-            cluster.slug,
-            root,
-            tuple(_row(cluster.slug, s) for s in sorted(symptoms.get(root.pk, ()), key=near)),
-        )
+        _row(cluster.slug, root, sorted(symptoms.get(root.pk, ()), key=near))
         for root in sorted(roots, key=key)
     ]
 
@@ -142,7 +143,7 @@ def _order(incident: Incident) -> tuple[Any, ...]:
     return (incident.severity_rank, -incident.gpus, incident.opened_at, incident.code, incident.pk)
 
 
-def _row(slug: str, incident: Incident, symptoms: tuple[FindingRow, ...] = ()) -> FindingRow:
+def _row(slug: str, incident: Incident, symptoms: Sequence[Incident] = ()) -> FindingRow:
     return FindingRow(
         id=incident.fingerprint,
         url=reverse("finding_detail", args=[slug, incident.fingerprint]),
@@ -156,5 +157,6 @@ def _row(slug: str, incident: Incident, symptoms: tuple[FindingRow, ...] = ()) -
         opened_at=incident.opened_at,
         gpus=incident.gpus,
         waste_gpus=incident.waste_gpus,
-        symptoms=symptoms,
+        symptoms=tuple(_row(slug, symptom) for symptom in symptoms[:SYMPTOMS_SHOWN]),
+        more=max(0, len(symptoms) - SYMPTOMS_SHOWN),
     )

@@ -19,6 +19,7 @@ from diagnostics.incidents.outcomes import Outcomes, outcomes
 from diagnostics.incidents.steps import CheckedStep, checked, shown_steps, signed
 from diagnostics.incidents.verification import Verification, verification
 from diagnostics.models import Cluster, Incident, IncidentEvent, User
+from diagnostics.views.cause_words import cause_words
 from diagnostics.views.finding_timeline import TimelineEntry, events_of, timeline
 from diagnostics.views.finding_tree import Tree, tree_of, workload_url
 from diagnostics.views.page import Frame, HtmxRequest, Page, frame_of, node_url, render_page
@@ -192,7 +193,7 @@ def page_of(
         resolution=incident.resolution,
         is_open=incident.is_open,
         since=incident.reopened_at or incident.opened_at,
-        cause=finding.cause.replace("-", " "),
+        cause=cause_words(finding.cause),
         cost=cost_of(cluster, incident, open_spans(incident, events), finding.nodes, about.complete_through),
         subject_url=_subject_url(cluster.slug, finding),
         nodes=tuple((name, node_url(cluster.slug, name)) for name in finding.nodes[:TOUCHED_SHOWN]),

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db.models import Q
 
 from diagnostics.models import Incident, IncidentEvent
+from diagnostics.views.cause_words import cause_words
 
 Kind = IncidentEvent.Kind
 MOST_SHOWN = 200
@@ -56,8 +57,10 @@ def _words(event: IncidentEvent) -> str:
     match event.kind:
         case Kind.OPENED | Kind.REOPENED:
             return f"as {data['severity']}" if "severity" in data else ""
-        case Kind.SEVERITY_CHANGED | Kind.CAUSE_CHANGED:
+        case Kind.SEVERITY_CHANGED:
             return f"{data.get('from', '')} → {data.get('to', '')}"
+        case Kind.CAUSE_CHANGED:
+            return " → ".join(cause_words(str(data.get(side, ""))) for side in ("from", "to"))
         case Kind.ASSIGNED:
             return f"to {data.get('to') or 'nobody'}"
         case Kind.STEP_CHECKED | Kind.STEP_UNCHECKED:

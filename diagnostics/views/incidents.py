@@ -11,6 +11,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from diagnostics.findings import Severity
+from diagnostics.incidents.recording import EXEMPT
 from diagnostics.models import Incident
 from diagnostics.rules import catalogue
 from diagnostics.views.finding_groups import subject_words
@@ -36,7 +37,9 @@ PERIOD_WORDS = {
     "all": "As far as kept",
 }
 USUAL_PERIOD = "month"
-STATUSES = (Incident.Status.OPEN, Incident.Status.ACKNOWLEDGED, Incident.Status.RESOLVED)
+EXEMPTED = "exempted"
+"""Resolved, because an override or annotation silenced it."""
+STATUSES = ("open", "acknowledged", "resolved", EXEMPTED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,21 +96,20 @@ class IncidentListPage(Page):
 def incident_list(request: HtmxRequest, slug: str) -> HttpResponse:
     cluster, frame, now = frame_of(slug, "incidents")
     filters = _filters(request)
-    wanted = _matches(filters, now)
-    found = Incident.objects.filter(wanted, cluster=cluster).order_by("-opened_at", "-pk")
-    shown = Paginator(found.select_related("assignee").only(*_SHOWN), PER_PAGE).get_page(
-        request.GET.get("page")
-    )
+    found = Incident.objects.filter(_matches(filters, now), cluster=cluster).order_by("-opened_at", "-pk")
+    # Keys first: they come from the index alone, however many pages are skipped.
+    shown = Paginator(found.values_list("pk", flat=True), PER_PAGE).get_page(request.GET.get("page"))
+    incidents = Incident.objects.filter(pk__in=list(shown)).order_by("-opened_at", "-pk")
     page = IncidentListPage(
         frame=frame,
         now=now,
         filters=filters,
         severities=tuple(Severity),
-        statuses=tuple(status.value for status in STATUSES),
+        statuses=STATUSES,
         rules=tuple((rule.slug, rule.code) for rule in catalogue()),
         periods=tuple(("" if p == USUAL_PERIOD else p, words) for p, words in PERIOD_WORDS.items()),
         period=PERIOD_WORDS[filters.period],
-        rows=tuple(_row(slug, incident) for incident in shown),
+        rows=tuple(_row(slug, one) for one in incidents.select_related("assignee").only(*_SHOWN)),
         pages=pages_of(shown),
         is_polled=cluster.last_taken_at is not None,
         address=request.get_full_path(),
@@ -142,15 +144,15 @@ def _matches(filters: IncidentFilters, now: datetime) -> Q:
     wanted = Q(opened_at__isnull=False) if length is None else Q(opened_at__gte=now - length)
     if filters.severity:
         wanted &= Q(severity_rank=Severity(filters.severity).rank)
-    if filters.status:
+    if filters.status == EXEMPTED:
+        wanted &= Q(status=Incident.Status.RESOLVED, resolution__startswith=EXEMPT)
+    elif filters.status:
         wanted &= Q(status=filters.status)
     if filters.namespace:
         wanted &= Q(subject_namespace=filters.namespace)
     if filters.rule:
         wanted &= Q(slug=filters.rule)
-    for word in filters.q.split():
-        wanted &= words_in(word) | Q(resolution__icontains=word)
-    return wanted
+    return wanted & words_in(filters.q)
 
 
 def _row(slug: str, incident: Incident) -> IncidentRow:

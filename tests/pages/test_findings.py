@@ -149,6 +149,25 @@ def test_a_group_stands_where_its_worst_member_would(browser: Client) -> None:
     assert titles(browser, "?sort=gpus")[:2] == [ROOT.title, SYMPTOM.title]
 
 
+def test_of_many_symptoms_the_worst_are_shown(browser: Client) -> None:
+    polled(
+        ROOT,
+        *(
+            finding(
+                "GPU302",
+                subject=Subject(kind="Job", name=f"j{i}"),
+                title=f"j{i}",
+                caused_by=(ROOT.id,),
+                gpus=i,
+            )
+            for i in range(13)
+        ),
+    )
+
+    assert titles(browser) == [ROOT.title, *(f"j{i}" for i in range(12, 2, -1))]
+    assert "and 3 more symptoms of this cause" in flat(browser.get(LIST).content.decode())
+
+
 def test_the_link_to_a_view_holds_all_of_it(browser: Client) -> None:
     polled(ROOT)
 

@@ -8,9 +8,10 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from diagnostics.findings import Severity, Subject
+from diagnostics.findings import Diagnosis, Exempted, Severity, Subject
+from diagnostics.incidents import record
 from diagnostics.models import Cluster, Incident, User
-from tests.builders import NOW, ago
+from tests.builders import NOW, ago, snapshot
 from tests.pages.stored import cluster, finding, found, polled
 from tests.pages.test_findings import OTHER, ROOT, SYMPTOM, flat
 
@@ -52,7 +53,7 @@ def test_the_latest_stands_first_with_how_long_it_lasted_and_how_it_ended(browse
         ("?namespace=notebooks", [OTHER.title]),
         ("?rule=fatal-xid", [ROOT.title]),
         ("?period=day", [OTHER.title, SYMPTOM.title]),
-        ("?q=xid+polls", [ROOT.title]),
+        ("?q=xid+gpu-5", [ROOT.title]),
         ("?q=xid+research", []),
         ("?status=odd&severity=odd&period=odd", [OTHER.title, SYMPTOM.title, ROOT.title]),
         ("?q=%00", [OTHER.title, SYMPTOM.title, ROOT.title]),
@@ -62,6 +63,15 @@ def test_the_address_filters(browser: Client, query: str, shown: list[str]) -> N
     history()
 
     assert titles(browser, query) == shown
+
+
+def test_what_was_exempted_can_be_told_from_what_was_mended(browser: Client) -> None:
+    of = history()
+    diagnosis = Diagnosis(exempted=(Exempted(OTHER.code, OTHER.subject, "warm standby until July"),))
+    record(of, snapshot(taken_at=NOW), diagnosis)
+
+    assert titles(browser, "?status=exempted") == [OTHER.title]
+    assert "Resolved, exempt: warm standby until July" in flat(browser.get(LIST).content.decode())
 
 
 def test_what_is_older_than_the_usual_period_is_shown_when_asked_for(browser: Client) -> None:
@@ -146,12 +156,12 @@ def many(of: Cluster, number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 250])
-def test_the_history_costs_six_queries_however_long_it_is(
+def test_the_history_costs_seven_queries_however_long_it_is(
     browser: Client, django_assert_num_queries: DjangoAssertNumQueries, number: int
 ) -> None:
     many(polled(finding(subject=Subject(kind="Node", name="other"))), number)
 
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         browser.get(LIST)
 
 
