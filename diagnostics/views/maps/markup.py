@@ -20,7 +20,7 @@ from diagnostics.snapshot import State
 from diagnostics.templatetags.gpuhealth import state_name
 from diagnostics.views.maps.matching import Matcher
 from diagnostics.views.maps.names import plain
-from diagnostics.views.maps.paints import Painter
+from diagnostics.views.maps.paint import Painter
 
 SAFE = "!$&'()*+,;=/~:@"
 """What django.urls.reverse leaves as it is in an address."""

@@ -15,12 +15,14 @@ from diagnostics.picture import Devices, Owner, Workloads
 from diagnostics.snapshot import State
 from diagnostics.views.latest import devices_of, workloads_of
 from diagnostics.views.maps.asked import COLOURS, GROUPS, Asked, asked_of
+from diagnostics.views.maps.by_measure import MEASURES, Measure
 from diagnostics.views.maps.groups import LABELS, chosen, groups_of
 from diagnostics.views.maps.markup import Drawing
 from diagnostics.views.maps.matching import matcher_of
 from diagnostics.views.maps.moments import Choice, choices, seen_at
 from diagnostics.views.maps.names import short_names
-from diagnostics.views.maps.paints import MEASURES, LegendLine, Measure, painter_of
+from diagnostics.views.maps.paint import LegendLine
+from diagnostics.views.maps.painters import painter_of
 from diagnostics.views.maps.selection import Selection, selection_of
 from diagnostics.views.maps.touching import Touched, open_findings, touched_by
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
