@@ -1,8 +1,11 @@
 """Addresses of the pages: view, name and template are one word."""
 
+from urllib.parse import unquote
+
 from django.urls import path, register_converter
 
 from diagnostics.views import (
+    connect,
     finding_page,
     findings,
     follow_up,
@@ -12,8 +15,10 @@ from diagnostics.views import (
     maps,
     nodes,
     overview,
+    pending,
     rules,
     status,
+    workloads,
 )
 
 
@@ -29,7 +34,22 @@ class NameConverter:
         return value
 
 
+class PartConverter:
+    """One of several names in an address: a slash in it must not pass for the end of it."""
+
+    regex = r"[^/]+"
+
+    def to_python(self, value: str) -> str:
+        return unquote(value)
+
+    def to_url(self, value: str) -> str:
+        written = value.replace("%", "%25").replace("/", "%2F")
+        # Browsers take these for steps between folders.
+        return written.replace(".", "%2E") if written in {".", ".."} else written
+
+
 register_converter(NameConverter, "name")
+register_converter(PartConverter, "part")
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -41,7 +61,15 @@ urlpatterns = [
     path("c/<slug:slug>/incidents/", incidents.incident_list, name="incident_list"),
     path("c/<slug:slug>/nodes/", nodes.node_list, name="node_list"),
     path("c/<slug:slug>/nodes/<name:name>/", nodes.node_detail, name="node_detail"),
+    path("c/<slug:slug>/pending/", pending.pending_list, name="pending_list"),
     path("c/<slug:slug>/status/", status.status, name="status"),
+    path("c/<slug:slug>/workloads/", workloads.workload_list, name="workload_list"),
+    path(
+        "c/<slug:slug>/workloads/<part:kind>/<part:namespace>/<part:name>/",
+        workloads.workload_detail,
+        name="workload_detail",
+    ),
+    path("connect/", connect.connect, name="connect"),
     path("rules/", rules.rule_list, name="rule_list"),
     path("rules/<slug:code>/", rules.rule_detail, name="rule_detail"),
     path("glossary/", glossary.glossary, name="glossary"),

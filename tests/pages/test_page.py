@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from diagnostics import urls
 from diagnostics.rules import catalogue
-from tests.builders import NOW, gpu, node, snapshot
+from tests.builders import NOW, gpu, node, pod, snapshot
 from tests.pages.conftest import HTMX
 from tests.pages.stored import cluster, finding, observation, polled
 
@@ -24,6 +24,9 @@ ADDRESSES = {
     "incident_list": ["lab"],
     "node_list": ["lab"],
     "node_detail": ["lab", "gpu-1"],
+    "workload_list": ["lab"],
+    "workload_detail": ["lab", "Pod", "research", "train-0"],
+    "pending_list": ["lab"],
     "status": ["lab"],
     "rule_list": [],
     "rule_detail": [catalogue()[0].code],
@@ -31,8 +34,13 @@ ADDRESSES = {
 }
 FORMS = {"follow_up"}
 """Where forms are sent to; there is no page."""
-LIVE = ["overview", "finding_list", "finding_detail", "incident_list", "node_list", "node_detail", "status"]
-OF_A_CLUSTER = ["overview", "finding_list", "incident_list", "node_list", "status"]
+LIVE = [
+    *("overview", "finding_list", "finding_detail", "incident_list", "node_list", "node_detail"),
+    *("workload_list", "workload_detail", "pending_list", "status"),
+]
+OF_A_CLUSTER = [
+    *("overview", "finding_list", "incident_list", "node_list", "workload_list", "pending_list", "status"),
+]
 
 every_page = pytest.mark.parametrize("name", ADDRESSES)
 live_page = pytest.mark.parametrize("name", LIVE)
@@ -44,7 +52,7 @@ def address(name: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _polled() -> None:
-    polled(FINDING, seen=snapshot(node(), gpu(0), gpu(1)))
+    polled(FINDING, seen=snapshot(node(), pod(), gpu(0), gpu(1)))
 
 
 def test_every_page_is_tested_here() -> None:
