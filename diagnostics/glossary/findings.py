@@ -82,10 +82,33 @@ TERMS = (
     Term(
         slug="verified",
         name="verified",
-        meaning="Polls after the fix looked, with the data that the rule needs, and did not find it any more.",
+        meaning="The last 3 polls in which the rule could look at complete data did not find it any more. A poll "
+        "in which it could not look neither verifies nor refutes.",
         unit="polls",
         source="ours",
-        see=("not_evaluated",),
+        see=("not_evaluated", "success_rate"),
+    ),
+    Term(
+        slug="success_rate",
+        name="success rate",
+        meaning="How often a fix has held in this installation, for one rule and cause. It is tried when an "
+        "incident is resolved with a step of kind fix checked off; it has held once that is verified, and failed "
+        "when the trouble is back within 24 hours. Shown from 5 outcomes on.",
+        formula="held / (held + failed)",
+        unit="percent",
+        source="ours",
+        see=("verified", "incident"),
+    ),
+    Term(
+        slug="cost_so_far",
+        name="cost so far",
+        gist="GPU-hours wasted since the incident opened",
+        meaning="Of a workload, all that it wasted since the full hour in which the incident opened, whatever the "
+        "reason, by the ledger. Else an estimate: the GPUs that it wastes now, for as long as it was open. Money "
+        "is shown where a price is known.",
+        unit="GPU-hours",
+        source="ours",
+        see=("waste", "wasted_gpus", "complete_through", "money"),
     ),
     Term(
         slug="exempt",
