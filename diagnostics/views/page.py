@@ -131,6 +131,11 @@ def node_url(slug: str, name: str) -> str:
     return reverse("node_detail", args=[slug, name]) if name else ""
 
 
+def gpu_url(slug: str, slot: str) -> str:
+    """Address of the page of the device in `slot`; empty for one without a name."""
+    return reverse("gpu_detail", args=[slug, slot]) if slot else ""
+
+
 def workload_url(slug: str, kind: str, namespace: str, name: str) -> str:
     """Address of a workload's page; empty where a part of its name is missing."""
     return (

@@ -1,7 +1,8 @@
 """What GPUs did over a period, as plots and tables: for every page that shows some of them.
 
-A page holds `plots=plots_of(cluster, slots, request.GET.get("period", ""), now)` in its context, includes
-`partials/plots.html` with `plots=page.plots`, and answers with that fragment alone where `asks_for_plots(request)`.
+A page has `plots: Plots | None` in its context, `plots_of(cluster, slots, request.GET.get("period", ""), now)` where
+`has_plots(request)`, else None. Its template has, outside of its `live` part, `{% partialdef plots inline %}` with
+`{% include "partials/plots.html" with plots=page.plots %}`; it is sent with `render_page(…, partial=part_of(request))`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,13 +11,13 @@ from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from django.conf import settings
-from django.http import HttpRequest
 from django.utils import timezone as zones
 
 from diagnostics.archive.courses import Grid, grid_until, stored
 from diagnostics.charts import Axis, Style, Trace, figure
 from diagnostics.models import Cluster
 from diagnostics.views.live import Lately, lately
+from diagnostics.views.page import HtmxRequest
 
 MOST_LINES = 8
 """More devices than that are drawn as their highest, mean and lowest."""
@@ -111,9 +112,15 @@ class Plots:
     """Why something is missing."""
 
 
-def asks_for_plots(request: HttpRequest) -> bool:
-    """Only the plots of the page are wanted."""
-    return request.GET.get("only") == "plots"
+def part_of(request: HtmxRequest) -> str:
+    """Which partial of a page with plots is asked for: its `live` part, which is without them, or its `plots`."""
+    return "plots" if request.GET.get("only") == "plots" else "live"
+
+
+def has_plots(request: HtmxRequest) -> bool:
+    """The answer shows plots: it is the whole page, or they alone."""
+    htmx = request.htmx
+    return not htmx or htmx.boosted or htmx.history_restore_request or part_of(request) == "plots"
 
 
 def plots_of(cluster: Cluster, slots: Mapping[str, str], period: str, now: datetime) -> Plots:

@@ -1,0 +1,106 @@
+"""What happened to a node and its devices: changes, who held them, and what Kubernetes said. Each list is bounded."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from diagnostics.archive import event_hours
+from diagnostics.models import Allocation, Cluster, TopologyChange
+from diagnostics.snapshot import Event
+from diagnostics.views.page import gpu_url, workload_url
+
+CHANGES_SHOWN = 30
+ALLOCATIONS_READ = 300
+HOLDS_SHOWN = 30
+EVENTS_SHOWN = 30
+EVENTS_OVER = timedelta(hours=6)
+SLOTS_SHOWN = 8
+UNNAMED = "#?"
+"""Ends a slot of an allocation of which only the number of devices is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    at: datetime
+    kind: str
+    subject: str
+    """Empty where it is the node itself."""
+    url: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold:
+    """One pod's hold on devices of the node."""
+
+    pod: str
+    workload: str
+    """Kind and name."""
+    namespace: str
+    url: str
+    slots: tuple[tuple[str, str], ...]
+    """(place, address) of the first devices."""
+    more: int
+    started_at: datetime
+    ended_at: datetime | None
+    is_backfilled: bool
+
+    @property
+    def lasted(self) -> timedelta | None:
+        """None while it lasts."""
+        return None if self.ended_at is None else self.ended_at - self.started_at
+
+
+def changes_of(cluster: Cluster, node: str, slot: str = "") -> tuple[Change, ...]:
+    """The newest first; only those of one device, and of the node itself, where `slot` is given. One query."""
+    rows = TopologyChange.objects.filter(cluster=cluster, node__name=node)
+    if slot:
+        board = slot.partition("/mig-")[0]
+        rows = rows.filter(subject__in={slot, board, node})
+    return tuple(
+        Change(
+            at=row.at,
+            kind=row.kind,
+            subject="" if row.subject == node else row.subject.removeprefix(f"{node}/"),
+            url=gpu_url(cluster.slug, row.subject) if row.subject.startswith(f"{node}/") else "",
+            before=row.before,
+            after=row.after,
+        )
+        for row in rows[:CHANGES_SHOWN]
+    )
+
+
+def allocations_of(cluster: Cluster, node: str) -> list[Allocation]:
+    """The last on the node, newest first, each with its workload. One query."""
+    rows = Allocation.objects.filter(cluster=cluster, node__name=node).select_related("workload")
+    return list(rows.order_by("-started_at", "-pk")[:ALLOCATIONS_READ])
+
+
+def holds_of(slug: str, node: str, allocations: list[Allocation], place: str = "") -> tuple[Hold, ...]:
+    """Newest first; only those of one device where its `place` (slot without the node) is given."""
+    rows = [row for row in allocations if not place or place in row.slots][:HOLDS_SHOWN]
+    return tuple(
+        Hold(
+            pod=row.pod,
+            workload=f"{row.workload.kind} {row.workload.name}" if row.workload.kind else "",
+            namespace=row.workload.namespace,
+            url=workload_url(slug, row.workload.kind, row.workload.namespace, row.workload.name),
+            slots=tuple(
+                (held, "" if held.endswith(UNNAMED) else gpu_url(slug, f"{node}/{held}"))
+                for held in row.slots[:SLOTS_SHOWN]
+            ),
+            more=max(0, len(row.slots) - SLOTS_SHOWN),
+            started_at=row.started_at,
+            ended_at=row.ended_at,
+            is_backfilled=row.is_backfilled,
+        )
+        for row in rows
+    )
+
+
+def events_of(cluster: Cluster, node: str, until: datetime) -> tuple[Event, ...]:
+    """What Kubernetes said about the node itself in the hours before `until`, newest first. One query."""
+    found = event_hours.events(
+        cluster, until - EVENTS_OVER, until + timedelta(seconds=1), kind="Node", name=node
+    )
+    return tuple(found[: -EVENTS_SHOWN - 1 : -1])

@@ -1,0 +1,97 @@
+"""Devices with who holds them and what they measured last, as the pages of a node and of a GPU show them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from diagnostics.models import Allocation
+from diagnostics.picture import Devices, NodeLine
+from diagnostics.picture.drawing import cell_name
+from diagnostics.snapshot import Gpu, Metrics, State
+from diagnostics.views.page import gpu_url, workload_url
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """A pod that holds a device."""
+
+    pod: str
+    """`namespace/name`."""
+    workload: str
+    """Kind and name of its root owner; empty where that is the pod, or not known."""
+    url: str
+    """Page of the workload; empty where it has none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceRow:
+    name: str
+    slot: str
+    url: str
+    uuid: str | None
+    model: str | None
+    resource: str
+    replicas: int
+    state: State | None
+    is_unjudged: bool
+    is_healthy: bool | None
+    holders: tuple[Holder, ...]
+    holder_source: str
+    metrics: Metrics | None
+    sampled_for: timedelta | None
+    """Age of the sample when the snapshot was taken."""
+
+
+def device_row(slug: str, gpu: Gpu, taken_at: datetime, holders: tuple[Holder, ...]) -> DeviceRow:
+    sampled_at = gpu.metrics.sampled_at if gpu.metrics else None
+    return DeviceRow(
+        name=cell_name(gpu),
+        slot=gpu.slot,
+        url=gpu_url(slug, gpu.slot),
+        uuid=gpu.uuid,
+        model=gpu.model,
+        resource=gpu.mig_profile or gpu.resource,
+        replicas=gpu.replicas,
+        state=gpu.state,
+        is_unjudged=gpu.is_unjudged,
+        is_healthy=gpu.is_healthy,
+        holders=holders,
+        holder_source=gpu.holder_source,
+        metrics=gpu.metrics,
+        sampled_for=taken_at - sampled_at if sampled_at else None,
+    )
+
+
+def holders_by_slot(slug: str, devices: Devices, line: NodeLine) -> dict[str, tuple[Holder, ...]]:
+    """Slot -> its holders with their owners, as the picture has them."""
+    return {
+        f"{line.name}/{cell.place}": tuple(
+            _holder(slug, pod, owner.kind, owner.namespace, owner.name)
+            for pod, owner in zip(
+                cell.holders, (devices.owners[place] for place in cell.owners), strict=False
+            )
+        )
+        for cell in line.gpus
+    }
+
+
+def holders_of(slug: str, gpu: Gpu, allocations: Sequence[Allocation]) -> tuple[Holder, ...]:
+    """Its holders, with the owners that the open allocations of its node name."""
+    owners = {
+        f"{row.workload.namespace}/{row.pod}": row.workload for row in allocations if row.ended_at is None
+    }
+    found = []
+    for pod in gpu.holders:
+        namespace, _, name = pod.partition("/")
+        owner = owners.get(pod)
+        kind, owner_name = (owner.kind, owner.name) if owner is not None else ("Pod", name)
+        found.append(_holder(slug, pod, kind, namespace, owner_name))
+    return tuple(found)
+
+
+def _holder(slug: str, pod: str, kind: str, namespace: str, name: str) -> Holder:
+    return Holder(
+        pod=pod,
+        workload=f"{kind} {name}" if kind and kind != "Pod" else "",
+        url=workload_url(slug, kind, namespace, name),
+    )
