@@ -1,11 +1,15 @@
 """One look at a cluster: states of its GPUs, what is wrong, what it costs, how fresh this is, and what changed."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
+from types import MappingProxyType
 
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
@@ -13,6 +17,8 @@ from diagnostics.findings import Severity
 from diagnostics.models import Cluster, IncidentEvent, StoredPicture, TopologyChange
 from diagnostics.picture import Devices, PodLine, Workloads
 from diagnostics.snapshot import State
+from diagnostics.usage.comparison import today_and_week
+from diagnostics.usage.weights import HOUR_MS
 from diagnostics.views.bars import Segment, bar
 from diagnostics.views.latest import NOTHING_YET, read_devices, read_workloads
 from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render_page
@@ -48,6 +54,34 @@ class Waiting:
     gpus: int
     """That they ask for."""
     oldest: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """GPU-hours of today so far beside those of the same hours of a day of the week before."""
+
+    term: str
+    """In the glossary."""
+    words: str
+    today: float
+    week: float | None
+    """The mean; None where the ledger does not reach."""
+    costs: tuple[tuple[str, Decimal], ...]
+    """(currency, money) of today; empty where no price is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Today:
+    """What the ledger says of today."""
+
+    start: datetime
+    end: datetime
+    figures: tuple[Figure, ...]
+    """Empty while no hour of today is final."""
+    days: int
+    """Of the week before, how many are known."""
+    unobserved: float
+    """GPU-hours of today that nobody observed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +121,7 @@ class OverviewPage(Page):
     waiting: Waiting | None
     """None where pods were not read."""
     pods_doubt: str
+    today: Today
     sources: tuple[SourceFact, ...]
     sources_polled_at: datetime | None
     changes: tuple[Change, ...]
@@ -131,6 +166,7 @@ def overview(request: HtmxRequest, slug: str) -> HttpResponse:
         ),
         waiting=_waiting(workloads) if workloads else None,
         pods_doubt=pods_doubt,
+        today=_today(cluster, now),
         sources=tuple(
             SourceFact(name=raw["name"], status=raw["status"], detail=raw.get("detail", ""))
             for raw in last[0]
@@ -171,6 +207,42 @@ def _waiting(workloads: Workloads) -> Waiting:
         workloads=owners,
         gpus=sum(pod.gpu_count for pod in found),
         oldest=min((pod.created_at for pod in found if pod.created_at), default=None),
+    )
+
+
+def _today(cluster: Cluster, now: datetime) -> Today:
+    """Three queries at most."""
+    found = today_and_week(cluster, now, timezone.get_current_timezone())
+    today, week = found.today, found.week
+    figures: tuple[Figure, ...] = ()
+    if today is not None:
+        figures = (
+            _figure("gpu_hour", "held", today.held_ms, week and week.held_ms, today.costs),
+            _figure("waste", "wasted", today.wasted_ms, week and week.wasted_ms, today.wasted),
+            _figure("effective", "effective", today.effective_ms, week and week.effective_ms),
+        )
+    return Today(
+        start=found.start,
+        end=found.end,
+        figures=figures,
+        days=found.days,
+        unobserved=(today.unobserved_ms if today else 0) / HOUR_MS,
+    )
+
+
+def _figure(
+    term: str,
+    words: str,
+    today_ms: int,
+    week_ms: int | None,
+    costs: Mapping[str, Decimal] = MappingProxyType({}),
+) -> Figure:
+    return Figure(
+        term=term,
+        words=words,
+        today=today_ms / HOUR_MS,
+        week=None if week_ms is None else week_ms / HOUR_MS,
+        costs=tuple(sorted(costs.items())),
     )
 
 

@@ -1,14 +1,24 @@
 """The overview: states, findings, what waits, sources and changes; and what it says where it knows nothing."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from diagnostics.findings import Severity, Subject
-from diagnostics.models import StoredPicture, TopologyChange
+from diagnostics.models import (
+    STATE_NUMBERS,
+    Cluster,
+    GpuModel,
+    LedgerState,
+    StoredPicture,
+    TopologyChange,
+    UsageHour,
+    Workload,
+)
 from diagnostics.snapshot import Condition, Source, State
+from diagnostics.usage.weights import HOUR_MS
 from tests.builders import NOW, ago, gpu, node, pod, snapshot
 from tests.pages.conftest import HTMX
 from tests.pages.stored import cluster, finding, polled
@@ -114,6 +124,50 @@ def test_costs_the_same_queries_however_large(
     browser: Client, django_assert_num_queries: DjangoAssertNumQueries, number: int
 ) -> None:
     nodes = [node(f"n{i}") for i in range(number)]
-    polled(*(finding(subject=Subject(kind="Node", name=n.name)) for n in nodes), seen=snapshot(*nodes))
-    with django_assert_num_queries(9):
+    lab = polled(*(finding(subject=Subject(kind="Node", name=n.name)) for n in nodes), seen=snapshot(*nodes))
+    midnight = NOW.replace(hour=0, minute=0, second=0, microsecond=0)
+    for back in range(8):
+        hour(lab, midnight - timedelta(days=back), State.EFFECTIVE, number)
+    LedgerState.objects.create(cluster=lab, complete_through=midnight + timedelta(hours=1))
+    with django_assert_num_queries(12):
         browser.get(URL)
+
+
+def hour(of: Cluster, at: datetime, state: State, gpu_hours: float, wasted: float = 0.0) -> None:
+    """A line of the ledger of one workload."""
+    owner, _ = Workload.objects.get_or_create(
+        cluster=of,
+        kind="Job",
+        namespace="research",
+        name="train",
+        defaults={"first_seen": NOW, "last_seen": NOW},
+    )
+    model, _ = GpuModel.objects.get_or_create(name="A100")
+    UsageHour.objects.create(
+        cluster=of,
+        hour=at,
+        workload=owner,
+        model=model,
+        state=STATE_NUMBERS[state],
+        gpu_ms=gpu_hours * HOUR_MS,
+        waste_ms=wasted * HOUR_MS,
+    )
+
+
+def test_compares_today_with_the_week_before(browser: Client) -> None:
+    lab = polled()
+    midnight = NOW.replace(hour=0, minute=0, second=0, microsecond=0)
+    hour(lab, midnight, State.EFFECTIVE, 6)
+    hour(lab, midnight, State.IDLE_HELD, 2, wasted=2)
+    hour(lab, midnight - timedelta(days=1), State.EFFECTIVE, 5)
+    LedgerState.objects.create(cluster=lab, complete_through=midnight + timedelta(hours=1))
+    found = text(browser)
+    assert "held 8 5" in found
+    assert "wasted 2 0" in found
+    assert "effective 6 5" in found
+    assert "mean of the same hours of 1 day before" in found
+
+
+def test_today_is_unknown_while_no_hour_is_final(browser: Client) -> None:
+    polled()
+    assert "no hour of today is final yet" in text(browser)
