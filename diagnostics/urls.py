@@ -6,6 +6,7 @@ from django.urls import path, register_converter
 
 from diagnostics.views import (
     connect,
+    excerpts,
     finding_page,
     findings,
     follow_up,
@@ -59,6 +60,7 @@ urlpatterns = [
     path("c/<slug:slug>/findings/", findings.finding_list, name="finding_list"),
     path("c/<slug:slug>/findings/<slug:finding_id>/", finding_page.finding_detail, name="finding_detail"),
     path("c/<slug:slug>/findings/<slug:finding_id>/follow-up/", follow_up.follow_up, name="follow_up"),
+    path("c/<slug:slug>/findings/<slug:finding_id>/then/", excerpts.finding_excerpt, name="finding_excerpt"),
     path("c/<slug:slug>/gpus/<name:slot>/", gpus.gpu_detail, name="gpu_detail"),
     path("c/<slug:slug>/incidents/", incidents.incident_list, name="incident_list"),
     path("c/<slug:slug>/nodes/", nodes.node_list, name="node_list"),

@@ -202,7 +202,7 @@ def page_of(
         fix=shown,
         fix_changed=shown != current,
         tree=tree_of(cluster, incident),
-        timeline=timeline(events),
+        timeline=timeline(events, reverse("finding_excerpt", args=[cluster.slug, incident.fingerprint])),
         follow_up=_follow_up(request, cluster, incident, finding, events),
         notice=notice,
         draft=draft,

@@ -4,18 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
-from diagnostics.models import Incident, IncidentEvent
+from diagnostics.models import Excerpt, Incident, IncidentEvent
 from diagnostics.views.cause_words import cause_words
 
 Kind = IncidentEvent.Kind
 MOST_SHOWN = 200
 """Events; the newest, and all that open, close or check steps off besides."""
-_TELLING = (
-    *(Kind.OPENED, Kind.RESOLVED, Kind.REOPENED),
-    *(Kind.STEP_CHECKED, Kind.STEP_UNCHECKED),
-)
+MOMENTS = (Kind.OPENED, Kind.REOPENED, Kind.RESOLVED)
+"""At which excerpts are kept."""
+_TELLING = (*MOMENTS, Kind.STEP_CHECKED, Kind.STEP_UNCHECKED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,23 +26,29 @@ class TimelineEntry:
     words: str
     is_comment: bool = False
     """Its words have lines, and are somebody's own."""
+    excerpt_url: str = ""
+    """Of what was seen then; empty where nothing is kept."""
 
 
 def events_of(incident: Incident) -> list[IncidentEvent]:
     """In the order in which they were noted, whatever the clocks of clusters and people said. One query."""
     newest = incident.events.order_by("-pk").values("pk")[:MOST_SHOWN]
     wanted = Q(kind__in=_TELLING) | Q(pk__in=newest)
-    return list(incident.events.filter(wanted).select_related("actor").order_by("pk"))
+    kept = Exists(Excerpt.objects.filter(incident=OuterRef("incident"), at=OuterRef("at")))
+    events = incident.events.filter(wanted).annotate(has_excerpt=kept)
+    return list(events.select_related("actor").order_by("pk"))
 
 
-def timeline(events: Sequence[IncidentEvent]) -> tuple[TimelineEntry, ...]:
-    """The newest first."""
-    return tuple(_entries(reversed(events)))
+def timeline(events: Sequence[IncidentEvent], excerpt_url: str) -> tuple[TimelineEntry, ...]:
+    """The newest first. `excerpt_url`: of the page that shows excerpts, without the event."""
+    return tuple(_entries(reversed(events), excerpt_url))
 
 
-def _entries(events: Iterable[IncidentEvent]) -> Iterable[TimelineEntry]:
+def _entries(events: Iterable[IncidentEvent], excerpt_url: str) -> Iterable[TimelineEntry]:
     for event in events:
+        is_kept = event.kind in MOMENTS and getattr(event, "has_excerpt", False)
         yield TimelineEntry(
+            excerpt_url=f"{excerpt_url}?event={event.pk}" if is_kept else "",
             at=event.at,
             kind=event.kind,
             actor=event.actor.get_username() if event.actor else "",
