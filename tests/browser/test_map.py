@@ -116,6 +116,9 @@ def test_the_keyboard_walks_over_the_gpus_and_selects_a_job(
         assert page.locator(".map-cells > a:not(.map-dim)").count() == 3
         page.get_by_role("link", name="Select nothing").click()
         assert page.locator(".map-cells > a.map-dim").count() == 0
+        page.locator(".map-cells > a").first.click()
+        page.wait_for_url("**/c/lab/gpus/gpu-1/00000000:10:00.0/")
+        page.go_back()
         page.get_by_role("link", name="gpu-2", exact=True).click()
         expect(page.get_by_role("heading", name="Node gpu-2")).to_be_visible()
 
@@ -146,6 +149,8 @@ def test_colours_and_filters_change_the_map_in_place(tab: Tab) -> None:
         assert parse_qs(urlsplit(page.url).query)["by"] == ["temperature"]
         assert page.locator(".map-cells > a[tabindex='0']").count() == 1
         page.go_back()
+        expect(page.get_by_text("13 GPUs on 3 nodes").first).to_be_visible()
+        expect(page.get_by_label("Colour by")).to_have_value("temperature")
         page.go_back()
         expect(page.get_by_label("Colour by")).to_have_value("state")
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from html import escape
 from urllib.parse import quote
 
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 
 from diagnostics import quantities
@@ -53,7 +53,7 @@ class Drawing:
         self._names = names
         # The end of an address is added by hand: resolving thousands of them takes most of a second.
         self._node_base = reverse("node_detail", args=[slug, "X"]).removesuffix("X/")
-        self._gpu_base = _gpu_base(slug)
+        self._gpu_base = reverse("gpu_detail", args=[slug, "X"]).removesuffix("X/")
         self._owners = [LINE + escape(plain(f"{o.kind} {o.namespace}/{o.name}", 300)) for o in devices.owners]
         self._texts = lru_cache(1_000)(lambda name: escape(plain(name, 80)))
         self._quoted = lru_cache(10_000)(_quoted)
@@ -125,13 +125,6 @@ class Drawing:
             f'<a class="{style}" href="{base}{self._quoted(cell.place)}/" tabindex="-1" title="{words}">'
             f"{letter}</a>"
         )
-
-
-def _gpu_base(slug: str) -> str:
-    try:
-        return reverse("gpu_detail", args=[slug, "X"]).removesuffix("X/")
-    except NoReverseMatch:
-        return f"/c/{slug}/gpus/"
 
 
 def _quoted(name: str) -> str:
