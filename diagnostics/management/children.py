@@ -47,6 +47,10 @@ def beat(schedule: Path) -> list[str]:
     return [*CELERY, "beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO"]
 
 
+def simulated_past(slug: str, url: str, folder: Path) -> list[str]:
+    return [*PYTHON, "django", "simulated_past", slug, url, str(folder)]
+
+
 def web(listener: socket.socket) -> list[str]:
     """The port is opened before, so that it cannot be taken meanwhile."""
     return [

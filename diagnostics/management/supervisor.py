@@ -17,6 +17,7 @@ TETHER = Path(__file__).with_name("tether.py")
 GRACE_S = 10.0
 """Children may take this long to end when asked; then they are killed."""
 TAIL_LINES = 15
+LOOK_AGAIN_S = 0.5
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -31,6 +32,8 @@ class Child:
     name: str
     process: subprocess.Popen[bytes]
     log: Path
+    is_passing: bool = False
+    """It ends by itself when its work is done."""
 
     def obituary(self) -> str:
         code = self.process.returncode
@@ -69,7 +72,19 @@ class Supervisor:
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)  # type: ignore[arg-type]  # what `signal` gave before
 
-    def start(self, name: str, program: Iterable[str], *, fds: tuple[int, ...] = ()) -> None:
+    def run(self, name: str, program: Iterable[str]) -> int | None:
+        """Start a program that ends by itself: its status; None when it is time to end before. Raises ChildDied for
+        another one."""
+        child = self.start(name, program, is_passing=True)
+        while child.process.poll() is None:
+            if self.wait(LOOK_AGAIN_S):
+                return None
+        self.children.remove(child)
+        return child.process.returncode
+
+    def start(
+        self, name: str, program: Iterable[str], *, fds: tuple[int, ...] = (), is_passing: bool = False
+    ) -> Child:
         """Start a program, its output to `<name>.log`, which begins anew."""
         log = self.logs / f"{name}.log"
         with log.open("wb") as output:
@@ -83,14 +98,16 @@ class Supervisor:
                 pass_fds=fds,
                 start_new_session=True,
             )
-        self.children.append(Child(name, process, log))
+        child = Child(name, process, log, is_passing)
+        self.children.append(child)
+        return child
 
     def wait(self, seconds: float | None = None) -> bool:
         """Until it is time to end (True), or for so long (False). Raises ChildDied."""
         until = None if seconds is None else monotonic() + seconds
         while True:
             for child in self.children:
-                if child.process.poll() is not None and not self._is_ending:
+                if child.process.poll() is not None and not (child.is_passing or self._is_ending):
                     raise ChildDied(child.obituary())
             if self._is_ending:
                 return True

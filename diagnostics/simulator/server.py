@@ -23,6 +23,7 @@ from diagnostics.simulator.prometheus.api import PrometheusApi
 from diagnostics.simulator.prometheus.scrapes import Scrapes
 
 Clock = Callable[[], datetime]
+_AT = "/at/"
 
 
 def wall_clock() -> datetime:
@@ -97,19 +98,7 @@ class SimulatedCluster:
 
     def write_kubeconfig(self, path: Path | str) -> Path:
         """For one user of this cluster; the context is called `simulated`."""
-        user = {"token": self.token} if self.token else {}
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "simulated", "cluster": {"server": self.url}}],
-            "users": [{"name": "reader", "user": user}],
-            "contexts": [{"name": "simulated", "context": {"cluster": "simulated", "user": "reader"}}],
-            "current-context": "simulated",
-        }
-        path = Path(path)
-        path.write_text(json.dumps(config, indent=2), encoding="utf-8")
-        path.chmod(0o600)
-        return path
+        return write_kubeconfig(path, self.url, self.token)
 
     def inject(
         self,
@@ -142,10 +131,23 @@ class SimulatedCluster:
                 return one
         return None
 
-    def answer(self, method: str, target: str, authorization: str, *, gzip: bool) -> Answer | None:
+    def at(self, moment: datetime) -> str:
+        """Address of the cluster as it is at a moment: of its API, its exporters and its Prometheus alike."""
+        return moment_url(self.url, moment)
+
+    def moment_of(self, target: str) -> tuple[datetime, str]:
+        """The time that a request is answered for, and what it asks for. Raises ValueError for no time."""
+        if not target.startswith(_AT):
+            return self.clock(), target
+        stamp, slash, rest = target.removeprefix(_AT).partition("/")
+        return datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC), slash + rest
+
+    def answer(
+        self, method: str, target: str, authorization: str, now: datetime, *, gzip: bool
+    ) -> Answer | None:
         """None: the other side hangs up, as a dead exporter's does."""
         parts = urlsplit(target)
-        path, now = parts.path.rstrip("/") or "/", self.clock()
+        path = parts.path.rstrip("/") or "/"
         if method != "GET":
             return method_not_allowed()
         if path == "/sd":
@@ -178,6 +180,27 @@ class SimulatedCluster:
         ]
 
 
+def moment_url(url: str, moment: datetime) -> str:
+    """Address of the simulated cluster at `url` as it is at a moment."""
+    return f"{url}{_AT}{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def write_kubeconfig(path: Path | str, server: str, token: str = "") -> Path:
+    """For one user of the cluster at this address; the context is called `simulated`."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "simulated", "cluster": {"server": server}}],
+        "users": [{"name": "reader", "user": {"token": token} if token else {}}],
+        "contexts": [{"name": "simulated", "context": {"cluster": "simulated", "user": "reader"}}],
+        "current-context": "simulated",
+    }
+    path = Path(path)
+    path.write_text(json.dumps(config, indent=2), encoding="utf-8")
+    path.chmod(0o600)
+    return path
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
@@ -202,17 +225,20 @@ def _handler_of(cluster: SimulatedCluster) -> type[BaseHTTPRequestHandler]:
                 time.sleep(injected.delay_s)
             takes_gzip = "gzip" in self.headers.get("Accept-Encoding", "")
             authorization = self.headers.get("Authorization", "")
-            answer = cluster.answer(self.command, self.path, authorization, gzip=takes_gzip)
+            try:
+                now, target = cluster.moment_of(self.path)
+            except ValueError:
+                now, target = cluster.clock(), "/no-such-time"
+            answer = cluster.answer(self.command, target, authorization, now, gzip=takes_gzip)
             if injected:
                 answer = _spoilt(answer, injected)
             if answer is None:
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
-            self._send(answer, is_truncated=bool(injected and injected.is_truncated))
+            self._send(answer, now, is_truncated=bool(injected and injected.is_truncated))
 
-        def _send(self, answer: Answer, *, is_truncated: bool) -> None:
-            now = cluster.clock()
+        def _send(self, answer: Answer, now: datetime, *, is_truncated: bool) -> None:
             self.send_response_only(answer.status)
             headers = {
                 "Audit-Id": uuid_of(cluster.config.seed, "audit", len(cluster.requests)),

@@ -14,12 +14,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, connection
 
 from diagnostics.clusters import DeclarationError, declaration
-from diagnostics.management import children, signin
+from diagnostics.management import children, past, signin
 from diagnostics.management.listener import NotFree, listener_at, url_of
 from diagnostics.management.named import named_cluster
 from diagnostics.management.ready import NotReady, until_broker_answers, until_web_answers
 from diagnostics.management.running import AlreadyRunning, RunningLock
-from diagnostics.management.simulated import SLUG, simulation
+from diagnostics.management.simulated import SLUG, Simulation, simulation
 from diagnostics.management.supervisor import ChildDied, Supervisor
 from diagnostics.models import Observation
 from diagnostics.text import counted
@@ -67,8 +67,13 @@ class Command(BaseCommand):
         self._say("data", settings.DATA_DIR)
         self._prepare()
         env = _environment()
-        if named or not settings.CLUSTERS:
-            env["GPUHEALTH_CLUSTERS"] = _watch(named or self._simulated(stack))
+        simulated = None
+        if named:
+            env["GPUHEALTH_CLUSTERS"] = _watch(named)
+        elif not settings.CLUSTERS:
+            simulated = self._simulated(stack)
+            env["GPUHEALTH_CLUSTERS"] = _watch({SLUG: simulated.fields})
+            env.setdefault("GPUHEALTH_BACKFILL", f"{past.REACH.days}d")
         else:
             self._say("clusters", ", ".join(settings.CLUSTERS))
 
@@ -81,11 +86,15 @@ class Command(BaseCommand):
         lock.announce(url)
         self._say("ready", url)
         self._invite(signin.link(signin.local_user(), url))
+        if simulated and past.is_wanted(SLUG) and not self._history(supervisor, simulated):
+            return
         # After the link, because all of them at once would keep each other from starting.
         supervisor.start("worker", children.worker())
         supervisor.start("beat", children.beat(settings.DATA_DIR / "beat-schedule"))
         # Beat begins with a pause.
-        current_app.send_task("diagnostics.tasks.observe_all", expires=settings.POLL_INTERVAL.total_seconds())
+        for task in ("observe_all", "backfill_all"):
+            name = f"diagnostics.tasks.{task}"
+            current_app.send_task(name, expires=settings.POLL_INTERVAL.total_seconds())
         connection.close()
         supervisor.wait()
 
@@ -101,18 +110,26 @@ class Command(BaseCommand):
             settings.STATIC_ROOT = settings.DATA_DIR / "static"
         call_command("collectstatic", interactive=False, verbosity=0)
 
-    def _simulated(self, stack: ExitStack) -> dict[str, dict[str, Any]]:
-        """A simulated cluster; in a new database it is given a history first."""
+    def _simulated(self, stack: ExitStack) -> Simulation:
         running = stack.enter_context(simulation(settings.DATA_DIR / SLUG))
-        fields = {SLUG: running.fields}
-        self._say("cluster", "simulated: 12 nodes, 96 GPUs, some of them in trouble")
-        if not Observation.objects.exists():
-            _watch(fields)
-            self._say("history", f"observing {running.past_minutes} simulated minutes ...")
-            last = running.make_history()
-            found = last.critical + last.warning + last.info if last else 0
-            self._say("", counted(found, "finding"))
-        return fields
+        self._say("cluster", "simulated: 16 nodes, 128 GPUs, some of them in trouble")
+        return running
+
+    def _history(self, supervisor: Supervisor, simulated: Simulation) -> bool:
+        """Observe the simulated past, before live polls begin; False when it is time to end."""
+        connection.close()
+        self._say(
+            "history",
+            f"two simulated weeks are observed first; {supervisor.logs / 'history.log'} tells how far",
+        )
+        program = children.simulated_past(SLUG, simulated.url, settings.DATA_DIR / SLUG)
+        status = supervisor.run("history", program)
+        if status is None:
+            return False
+        last = Observation.objects.order_by("-pk").first()
+        found = counted(last.critical + last.warning + last.info if last else 0, "finding")
+        self._say("", f"done: {found} now" if not status else f"ended with status {status}: see its log")
+        return True
 
     def _say(self, what: str, value: object) -> None:
         self.stdout.write(f"{what:<10}{value}")

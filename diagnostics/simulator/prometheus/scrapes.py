@@ -15,13 +15,14 @@ from diagnostics.simulator.prometheus.series import Labels, Stored, labels_of
 from diagnostics.simulator.prometheus.syntax import Matcher
 from diagnostics.simulator.world import World
 
-SCRAPE_S = 60
+SCRAPE_S = 120
+"""Far apart, since every scrape of the past that is asked for is made then; a window still has fifteen of them."""
 OFFSET_S = 7
 """Scrapes come so long after the full minute, as they would not come just on it."""
-BLOCK_SCRAPES = 30
+BLOCK_SCRAPES = 15
 BLOCK_S = BLOCK_SCRAPES * SCRAPE_S
 MOST_BLOCKS = 32
-"""Sixteen hours, about 3 MB each."""
+"""Sixteen hours, about 2 MB each."""
 
 Frame = Iterator[tuple[str, Labels, float]]
 
