@@ -92,7 +92,7 @@ def test_the_keyboard_walks_over_the_gpus_and_selects_a_job(
 
     def steps(page: Page) -> None:
         page.goto(MAP)
-        assert page.locator(".map-cells > a[tabindex='0']").count() == 1
+        expect(page.locator(".map-cells > a[tabindex='0']")).to_have_count(1)
         page.locator(".map-cells > a[tabindex='0']").focus()
         facts = page.locator("#map-details")
         expect(facts).to_contain_text("gpu-1 GPU 0: effective")
@@ -147,7 +147,7 @@ def test_colours_and_filters_change_the_map_in_place(tab: Tab) -> None:
         page.get_by_label("State").select_option("free")
         expect(page.get_by_role("status")).to_contain_text("1 of 13 GPUs match, on 1 of 3 nodes")
         assert parse_qs(urlsplit(page.url).query)["by"] == ["temperature"]
-        assert page.locator(".map-cells > a[tabindex='0']").count() == 1
+        expect(page.locator(".map-cells > a[tabindex='0']")).to_have_count(1)
         page.go_back()
         expect(page.get_by_text("13 GPUs on 3 nodes").first).to_be_visible()
         expect(page.get_by_label("Colour by")).to_have_value("temperature")
@@ -179,7 +179,7 @@ def test_a_poll_changes_colours_and_leaves_focus_and_places(tab: Tab, watched: C
         expect(page.locator(".map-cells > a").first).to_have_text("H")
         expect(page.locator(".map-cells > a").first).to_be_focused()
         expect(page.locator("#map-details")).to_contain_text("GPU 0: hung")
-        assert page.locator(".map-cells > a[tabindex='0']").count() == 1
+        expect(page.locator(".map-cells > a[tabindex='0']")).to_have_count(1)
         assert page.evaluate("window.shifts.length") == 0
 
     tab.do(steps)

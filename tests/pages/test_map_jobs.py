@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_selected_job_says_where_it_is_and_which_links_it_crosses(browser: Client) -> None:
-    nodes = [node(f"n{i}", rack=f"rack-{i // 2}", zone="eu-1") for i in range(4)]
+    nodes = [node(f"n{i}", rack=f"rack-{i // 2}", zone="eu-1" if i else None) for i in range(4)]
     parts = [part for i in range(3) for g in (0, 1) for part in held(g, on=f"n{i}")]
     trouble = finding(
         "GPU302", subject=Subject(kind="Job", namespace="research", name="train"), title="Spread"
@@ -28,7 +28,8 @@ def test_a_selected_job_says_where_it_is_and_which_links_it_crosses(browser: Cli
 
     assert "6 GPUs on 3 nodes" in text
     assert "in 2 racks" in text
-    assert "NVLink domains: not all labelled" in text
+    assert "zones: not all labelled" in text
+    assert "NVLink domains: not all labelled" not in text
     assert "n0 (2), n1 (2), n2 (2)" in text
     assert "NVLink inside a node, on 3 nodes" in text
     assert "network inside rack rack-0" in text

@@ -37,7 +37,8 @@ class Selection:
     more_places: int
     nodes: int
     spread: tuple[tuple[str, int | None], ...]
-    """(noun, number) of racks, NVLink domains and zones; None where a label is missing."""
+    """(noun, number) of racks, NVLink domains and zones; None where a label is missing. Domains over several nodes are
+    rare: they are left out where no node has one."""
     links: tuple[Link, ...]
     collective: str | None
     """The evidence that its pods talk to each other; empty where there is none, None where that is not known."""
@@ -85,7 +86,11 @@ def _spread(nodes: list[NodeLine]) -> tuple[tuple[str, int | None], ...]:
         ("NVLink domain", [node.nvlink_domain for node in nodes]),
         ("zone", [node.zone for node in nodes]),
     )
-    return tuple((noun, len(set(names)) if all(names) else None) for noun, names in labels)
+    return tuple(
+        (noun, len(set(names)) if all(names) else None)
+        for noun, names in labels
+        if any(names) or noun != "NVLink domain"
+    )
 
 
 def _url(slug: str, owner: Owner) -> str:
