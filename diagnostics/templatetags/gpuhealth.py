@@ -24,6 +24,10 @@ _EYE = (
     "M8 11a3 3 0 1 1 0-6 3 3 0 0 1 0 6z"
 )
 _SHIELD = "M8 1l6 2v5c0 3.5-2.5 5.8-6 7-3.5-1.2-6-3.5-6-7V3z"
+_CLOCK = (
+    "M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1zM8 2.6a5.4 5.4 0 1 1 0 10.8A5.4 5.4 0 0 1 8 2.6z"
+    "M7.2 4.4h1.6v3.3l2.3 1.7-.9 1.2-3-2.3z"
+)
 _DASH = "M2 7h5v2H2zM9 7h5v2H9z"
 
 SHAPES = {
@@ -43,6 +47,11 @@ SHAPES = {
     "forbidden": _OCTAGON,
     "failed": _OCTAGON,
     "absent": _DASH,
+    # spans that are back-filled
+    "waiting": _CLOCK,
+    "running": _CLOCK,
+    "done": _TICK,
+    "impossible": _DASH,
 }
 """Word of a badge -> its shape, the second channel beside colour (path in a 16 x 16 box)."""
 

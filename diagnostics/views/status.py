@@ -2,19 +2,30 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from statistics import median
+from typing import Any, get_type_hints
 
 from django.conf import settings
+from django.db.models import OuterRef, Subquery
 from django.http import HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
+from msgspec import Meta
 
-from diagnostics.models import Observation
+from diagnostics.models import Cluster, Observation
 from diagnostics.models.observation import STAGES
+from diagnostics.quantities import span
+from diagnostics.retention import Retention
 from diagnostics.rules import catalogue
+from diagnostics.snapshot import Source, SourceState
+from diagnostics.views.backfills import Progress, progress_of
+from diagnostics.views.blind import BlindSpot, RuleNote, blind_spots, rule_notes
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
+from diagnostics.views.source_cures import Cure, cures
+from diagnostics.views.sparkline import Sparkline, sparkline
 
 POLLS_SHOWN = 20
+POLLS_DRAWN = 120
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,25 +43,7 @@ class SourceRow:
     items: int | None
     seconds: float | None
     skipped: tuple[SkippedObjects, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlindSpot:
-    code: str
-    url: str
-    what: str
-    cure: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class RuleNote:
-    """A rule that could not look, looked at part of the data, or broke."""
-
-    code: str
-    url: str
-    title: str
-    outcome: str
-    why: str
+    cures: tuple[Cure, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,17 +62,56 @@ class PollRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Durations:
+    """How long the last polls took, as a chart and in words."""
+
+    chart: Sparkline
+    count: int
+    failed: int
+    usual: timedelta
+    longest: timedelta
+    since: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterRow:
+    """Another cluster of this site."""
+
+    name: str
+    url: str
+    is_this: bool
+    status: str
+    """Of its last poll; empty before the first."""
+    error: str
+    polled_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """One kind of record, and for how long it is kept."""
+
+    what: str
+    span: timedelta
+
+
+@dataclass(frozen=True, kw_only=True)
 class StatusPage(Page):
     cluster_id: str
     is_identified: bool
     server_version: str
     every: timedelta
+    clusters: tuple[ClusterRow, ...]
+    """Empty where this is the only one."""
     sources: tuple[SourceRow, ...]
     blind: tuple[BlindSpot, ...]
     rules: tuple[RuleNote, ...]
     catalogue_size: int
     polls: tuple[PollRow, ...]
     stages: tuple[str, ...]
+    durations: Durations | None
+    backfill: Progress | None
+    """None where nothing ever had to be filled."""
+    kept: tuple[Kept, ...]
     address: str
 
 
@@ -96,18 +128,42 @@ def status(request: HtmxRequest, slug: str) -> HttpResponse:
         is_identified=cluster.is_identified,
         server_version=cluster.server_version,
         every=settings.POLL_INTERVAL,
-        sources=tuple(_source(raw) for raw in last.sources) if last else (),
-        blind=tuple(_blind(raw) for raw in last.coverage) if last else (),
-        rules=_notes(last) if last else (),
+        clusters=_clusters(cluster) if len(frame.clusters) > 1 else (),
+        sources=tuple(_source(raw, slug) for raw in last.sources) if last else (),
+        blind=blind_spots(last) if last else (),
+        rules=rule_notes(last) if last else (),
         catalogue_size=len(catalogue()),
         polls=tuple(_poll(poll, stages) for poll in polls),
         stages=stages,
+        durations=_durations(cluster),
+        backfill=progress_of(cluster),
+        kept=_kept(settings.RETENTION),
         address=request.get_full_path(),
     )
     return render_page(request, "pages/status.html", page, partial="live")
 
 
-def _source(raw: dict[str, Any]) -> SourceRow:
+def _clusters(this: Cluster) -> tuple[ClusterRow, ...]:
+    last = Observation.objects.filter(cluster=OuterRef("pk")).order_by("-pk")
+    rows = Cluster.objects.annotate(
+        poll_status=Subquery(last.values("status")[:1]),
+        poll_error=Subquery(last.values("error")[:1]),
+        polled_at=Subquery(last.values("finished_at")[:1]),
+    )
+    return tuple(
+        ClusterRow(
+            name=str(row),
+            url=reverse("status", args=[row.slug]),
+            is_this=row.pk == this.pk,
+            status=row.poll_status or "",
+            error=row.poll_error or "",
+            polled_at=row.polled_at,
+        )
+        for row in rows
+    )
+
+
+def _source(raw: dict[str, Any], slug: str) -> SourceRow:
     return SourceRow(
         name=raw["name"],
         status=raw["status"],
@@ -118,36 +174,16 @@ def _source(raw: dict[str, Any]) -> SourceRow:
             SkippedObjects(reason=s["reason"], count=s["count"], example=s.get("example", ""))
             for s in raw.get("skipped", ())
         ),
+        cures=_cures(raw, slug),
     )
 
 
-def _blind(raw: dict[str, Any]) -> BlindSpot:
-    return BlindSpot(code=raw["code"], url=_rule_url(raw["code"]), what=raw["what"], cure=raw["cure"])
-
-
-def _notes(last: Observation) -> tuple[RuleNote, ...]:
-    titles = {rule.code: rule.title for rule in catalogue()}
-    outcomes = (
-        ("failed", last.rules_failed, "error"),
-        ("could not look", last.rules_skipped, "reason"),
-        ("looked at part", last.rules_partial, "reason"),
-    )
-    return tuple(
-        RuleNote(
-            code=raw["code"],
-            url=_rule_url(raw["code"]),
-            title=titles.get(raw["code"], ""),
-            outcome=outcome,
-            why=raw.get(key, ""),
-        )
-        for outcome, rows, key in outcomes
-        for raw in rows
-    )
-
-
-def _rule_url(code: str) -> str:
-    """Empty for a rule that the catalogue no longer has."""
-    return reverse("rule_detail", args=[code]) if any(rule.code == code for rule in catalogue()) else ""
+def _cures(raw: dict[str, Any], slug: str) -> tuple[Cure, ...]:
+    try:
+        source, state = Source(raw["name"]), SourceState(raw["status"])
+    except ValueError:  # stored by another version
+        return ()
+    return cures(source, state, raw.get("detail", ""), slug, settings.CLUSTERS.get(slug))
 
 
 def _in_order(stages: set[str]) -> tuple[str, ...]:
@@ -167,4 +203,48 @@ def _poll(poll: Observation, stages: tuple[str, ...]) -> PollRow:
         pods=poll.pods,
         gpus=poll.gpus,
         findings=poll.critical + poll.warning + poll.info if is_judged else None,
+    )
+
+
+def _durations(cluster: Cluster) -> Durations | None:
+    """One query."""
+    rows = cluster.observations.values_list("taken_at", "started_at", "finished_at", "status")[:POLLS_DRAWN]
+    polls = [(at, ended - began, state == Observation.Status.FAILED) for at, began, ended, state in rows][
+        ::-1
+    ]
+    if not polls:
+        return None
+    took = [length for _, length, _ in polls]
+    return Durations(
+        chart=sparkline(
+            [length.total_seconds() for length in took],
+            [
+                f"{at:%H:%M} UTC: {_words(length)}{', failed' if failed else ''}"
+                for at, length, failed in polls
+            ],
+            [failed for _, _, failed in polls],
+        ),
+        count=len(polls),
+        failed=sum(failed for _, _, failed in polls),
+        usual=timedelta(seconds=median(length.total_seconds() for length in took)),
+        longest=max(took),
+        since=polls[0][0],
+    )
+
+
+def _words(length: timedelta) -> str:
+    seconds = length.total_seconds()
+    return f"{seconds:.1f} s" if seconds < 60 else span(length)
+
+
+def _kept(retention: Retention) -> tuple[Kept, ...]:
+    hints = get_type_hints(Retention, include_extras=True)
+    return tuple(
+        Kept(
+            what=next(str(m.description) for m in hints[name].__metadata__ if isinstance(m, Meta)).rstrip(
+                "."
+            ),
+            span=getattr(retention, name),
+        )
+        for name in Retention.__struct_fields__
     )

@@ -1,13 +1,19 @@
 """What was asked, what cannot be seen, and how the polls went."""
 
+import html
+import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
-from diagnostics.models import Cluster
+from diagnostics.clusters import DeclaredCluster
+from diagnostics.models import Backfill, Cluster
 from diagnostics.rules import catalogue
+from diagnostics.snapshot import Source
+from diagnostics.views.sparkline import sparkline
 from tests.builders import NOW, ago
 from tests.pages.stored import cluster, observation, polled
 from tests.pages.test_findings import flat
@@ -19,6 +25,15 @@ PAGE = "/c/lab/status/"
 
 def text(browser: Client) -> str:
     return browser.get(PAGE).content.decode()
+
+
+def span(of: Cluster, hours_ago: int, hours: int = 1, done: float = 0.0, **fields: Any) -> Backfill:
+    """A span of `hours` that began `hours_ago`, of which the newest part `done` is filled."""
+    start = ago(hours=hours_ago)
+    end = start + timedelta(hours=hours)
+    return Backfill.objects.create(
+        cluster=of, start=start, end=end, done_from=end - done * timedelta(hours=hours), **fields
+    )
 
 
 def test_each_source_says_how_it_answered(browser: Client) -> None:
@@ -64,7 +79,9 @@ def test_rules_that_did_not_see_everything_say_why(browser: Client) -> None:
 
     page = text(browser)
 
-    assert "failed KeyError: &#x27;x&#x27;" in flat(page)
+    title = catalogue()[0].title.split("`")[0]
+    assert f"failed {title}" in html.unescape(flat(page))
+    assert "KeyError: &#x27;x&#x27;" in page
     assert f'href="/rules/{code}/"' in page
     assert "GPU998 could not look needs window" in flat(page)
     assert "GPU997 looked at part pods were read in part" in flat(page)
@@ -107,7 +124,9 @@ def test_a_cluster_that_was_never_polled_is_not_evaluated(browser: Client) -> No
     words = flat(text(browser))
 
     assert "Nothing asked yet. A poll runs every 1 min." in words
-    assert words.count("not evaluated") == 2
+    assert words.count("not evaluated") == 1
+    assert "No blind spot is known" not in words
+    assert "Back-filling" not in words
     assert "No poll has ended yet." in words
 
 
@@ -118,14 +137,16 @@ def test_an_identity_that_was_made_up_says_so(browser: Client) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 30])
-def test_it_costs_five_queries_however_many_polls(
+def test_it_costs_eight_queries_however_many_polls(
     browser: Client, django_assert_num_queries: DjangoAssertNumQueries, number: int
 ) -> None:
     of = polled()
+    cluster("prod")
     for minute in range(1, number):
         observation(of, NOW - timedelta(minutes=minute))
+        span(of, minute)
 
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(8):
         text(browser)
 
 
@@ -136,3 +157,124 @@ def test_only_the_last_polls_are_shown(browser: Client) -> None:
 
     assert Cluster.objects.get().observations.count() == 30
     assert text(browser).count("40 ms") == 20
+
+
+def test_a_source_that_does_not_answer_comes_with_its_cure(browser: Client, settings: Settings) -> None:
+    settings.CLUSTERS = {"lab": DeclaredCluster(kubeconfig="/etc/kube", context="prod")}
+    sources = [
+        {"name": "pods", "status": "forbidden", "detail": "pods is forbidden", "items": None, "seconds": 0.1},
+        {"name": "from-tomorrow", "status": "unheard-of", "detail": "", "items": None, "seconds": None},
+    ]
+    polled(sources=sources)
+
+    words = flat(text(browser))
+
+    assert "kubectl auth can-i list pods --all-namespaces" in words
+    assert "from-tomorrow unheard-of" in words
+
+
+def test_a_rule_that_could_not_look_says_what_is_missed_and_where_the_cure_is(browser: Client) -> None:
+    rule = next(r for r in catalogue() if Source.METRICS in r.needs)
+    polled(
+        sources=[{"name": "metrics", "status": "absent", "detail": "", "items": None, "seconds": None}],
+        rules_skipped=[{"code": rule.code, "reason": "needs metrics absent"}],
+    )
+
+    page = text(browser)
+
+    assert f"1 of {len(catalogue())} rules did not see everything." in flat(page)
+    assert rule.title.split("`")[0] in html.unescape(flat(page))
+    assert 'href="#source-metrics"' in page
+    assert 'id="source-metrics"' in page
+
+
+def test_back_filling_shows_how_far_it_is(browser: Client) -> None:
+    of = polled()
+    span(of, 30, hours=20, done=0.25, status="running")
+    span(of, 5, hours=4, done=1.0, status="done")
+
+    page = text(browser)
+
+    assert "38 % of 1 d that nobody observed is back-filled ; 15 h to go." in flat(page)
+    assert re.search(r'<progress[^>]*max="1000"[^>]*value="375"', page)
+    assert "20 h 25 % running is being filled, the newest part first There from" in flat(page)
+    assert page.count("is being filled") == 1
+
+
+def test_a_span_that_was_given_up_says_why(browser: Client) -> None:
+    span(polled(), 5, status="failed", detail="Prometheus <b>refused</b> (30 attempts)")
+
+    page = text(browser)
+
+    assert "failed given up" in flat(page)
+    assert "Prometheus &lt;b&gt;refused&lt;/b&gt; (30 attempts)" in page
+    assert "1 h wait." in flat(page)
+
+
+def test_what_cannot_be_filled_is_not_waited_for(browser: Client) -> None:
+    of = polled()
+    span(of, 5, status="impossible")
+    span(of, 3, done=1.0, status="done")
+
+    words = flat(text(browser))
+
+    assert "100 % of 1 h that nobody observed is back-filled ." in words
+    assert "impossible cannot be filled: Prometheus holds nothing of that time" in words
+
+
+def test_only_some_of_many_spans_are_listed(browser: Client) -> None:
+    of = polled()
+    for hours_ago in range(2, 20):
+        span(of, hours_ago)
+
+    words = flat(text(browser))
+
+    assert words.count("waits for its turn") == 12
+    assert "And 6 more." in words
+
+
+def test_durations_of_polls_are_drawn_and_said(browser: Client) -> None:
+    of = polled()
+    observation(of, ago(minutes=1), finished_at=ago(minutes=1) + timedelta(seconds=8))
+    observation(of, ago(minutes=2), status="failed", error="timed out")
+
+    page = text(browser)
+
+    assert page.count('class="spark-bar') == 3
+    assert page.count("spark-bad") == 1
+    assert "11:59 UTC: 8.0 s" in page
+    assert "The last 3 polls" in flat(page).replace("How long the last", "The last")
+    assert "mostly 2.0 s, at most 8.0 s; a poll begins every 1 min. 1 failed" in flat(page)
+
+
+def test_other_clusters_stand_beside_this_one(browser: Client) -> None:
+    polled()
+    other = cluster("prod", name="<i>prod</i>")
+    observation(other, ago(minutes=9), status="failed", error="refused")
+
+    words = flat(text(browser))
+
+    assert "&lt;i&gt;prod&lt;/i&gt; refused failed" in words
+    assert "lab ok" in words
+
+
+def test_a_single_cluster_is_not_listed(browser: Client) -> None:
+    polled()
+
+    assert "All clusters of this site" not in text(browser)
+
+
+def test_what_is_kept_is_said_with_its_span(browser: Client) -> None:
+    polled()
+
+    assert "30 d One snapshot an hour" in flat(text(browser))
+
+
+def test_a_chart_leaves_room_for_what_is_missing() -> None:
+    chart = sparkline([4.0, None, 0.0], ["a", "b", "c"], [False, False, True])
+
+    assert [bar.x for bar in chart.bars] == [0.0, 8.0]
+    assert [bar.height for bar in chart.bars] == [40.0, 1.0]
+    assert [bar.is_marked for bar in chart.bars] == [False, True]
+    assert chart.width == 12.0
+    assert sparkline([], [], []).bars == ()
