@@ -1,18 +1,23 @@
-"""Rules: the catalogue, each with the documentation that stands in its own module."""
+"""Rules: the catalogue, each with the documentation that stands in its own module, and what it has found."""
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
+from diagnostics.findings import Severity
 from diagnostics.limits import Thresholds
+from diagnostics.models import Incident, Observation
 from diagnostics.rules import RETIRED, catalogue
 from diagnostics.rules.base import SECTIONS, Rule
 from diagnostics.rules.documentation import shown
-from diagnostics.views.page import HtmxRequest, Page, bare_frame, render_page
+from diagnostics.views.page import Frame, HtmxRequest, Page, bare_frame, render_page
 
 FAMILIES = {
     "hardware": "Hardware",
@@ -33,11 +38,37 @@ class RuleRow:
     slug: str
     severity: str
     title: str
+    open: int | None = None
+    """Findings of it that are open in the chosen cluster, or in all of them; None where no poll has judged yet."""
+    open_url: str = ""
+    """Where they are listed; empty while no cluster is chosen."""
+    is_blind_spot: bool = False
+    """It makes no findings: what it reports stands on the status page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """What the address asks for; empty text for no restriction."""
+
+    q: str = ""
+    family: str = ""
+    severity: str = ""
+    cluster: str = ""
+    """Slug of the cluster whose findings are counted."""
+
+    @property
+    def is_any(self) -> bool:
+        return any((self.q, self.family, self.severity))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuleListPage(Page):
+    filters: Filters
     families: tuple[tuple[str, tuple[RuleRow, ...]], ...]
+    all_families: tuple[tuple[str, str], ...]
+    """(name, heading) of the families that have a rule."""
+    severities: tuple[str, ...]
+    shown: int
     total: int
 
 
@@ -57,17 +88,25 @@ class RuleDetailPage(Page):
 
 @require_safe
 def rule_list(request: HtmxRequest) -> HttpResponse:
+    frame = bare_frame("rules")
+    filters = _filters(request, frame)
+    counts = _open_findings(filters.cluster)
     rules = catalogue()
     families: dict[str, list[RuleRow]] = {}
     for rule in rules:
-        families.setdefault(rule.family, []).append(_row(rule))
+        if _matches(rule, filters):
+            families.setdefault(rule.family, []).append(_row(rule, counts, filters.cluster))
     page = RuleListPage(
-        frame=bare_frame("rules"),
+        frame=frame,
         now=timezone.now(),
+        filters=filters,
         families=tuple((_family(name), tuple(rows)) for name, rows in families.items()),
+        all_families=tuple((name, _family(name)) for name in dict.fromkeys(rule.family for rule in rules)),
+        severities=tuple(Severity),
+        shown=sum(map(len, families.values())),
         total=len(rules),
     )
-    return render_page(request, "pages/rule_list.html", page)
+    return render_page(request, "pages/rule_list.html", page, partial="catalogue")
 
 
 @require_safe
@@ -81,10 +120,12 @@ def rule_detail(request: HtmxRequest, code: str) -> HttpResponse:
     if rule.code != code:
         return redirect("rule_detail", code=rule.code)
     by_slug = {r.slug: r for r in rules.values()}
+    frame = bare_frame("rules")
+    cluster = frame.home.slug if frame.home else ""
     page = RuleDetailPage(
-        frame=bare_frame("rules"),
+        frame=frame,
         now=timezone.now(),
-        row=_row(rule),
+        row=_row(rule, _open_findings(cluster), cluster),
         family=_family(rule.family),
         sections=tuple((name, rule.sections[name]) for name in SECTIONS if name in rule.sections),
         needs=tuple(sorted(rule.needs)),
@@ -99,6 +140,36 @@ def rule_detail(request: HtmxRequest, code: str) -> HttpResponse:
     return render_page(request, "pages/rule_detail.html", page)
 
 
+def _filters(request: HtmxRequest, frame: Frame) -> Filters:
+    severity, cluster = request.GET.get("severity", ""), request.GET.get("cluster", "")
+    if cluster not in {link.slug for link in frame.clusters}:
+        cluster = frame.home.slug if frame.home else ""
+    return Filters(
+        q=request.GET.get("q", "").replace("\x00", "").strip()[:200],
+        family=request.GET.get("family", "")[:40],
+        severity=severity if severity in set(Severity) else "",
+        cluster=cluster,
+    )
+
+
+def _matches(rule: Rule, filters: Filters) -> bool:
+    if filters.family not in {"", rule.family} or filters.severity not in {"", rule.severity}:
+        return False
+    text = " ".join((rule.code, rule.slug, rule.title, *rule.sections.values())).casefold()
+    return all(word in text for word in filters.q.casefold().split())
+
+
+def _open_findings(cluster: str) -> Counter[str] | None:
+    """Slug of a rule -> findings that are open in `cluster`, or in all of them if it is empty; None before the first
+    poll that judged. Two queries at most.
+    """
+    opened, judged = Incident.objects.opened(), Observation.objects.exclude(status=Observation.Status.FAILED)
+    if cluster:
+        opened, judged = opened.filter(cluster__slug=cluster), judged.filter(cluster__slug=cluster)
+    counts = Counter(opened.order_by().values_list("slug", flat=True))
+    return counts if counts or judged.exists() else None
+
+
 def _limits(rule: Rule) -> tuple[tuple[str, str], ...]:
     defaults = Thresholds()
     named = dict.fromkeys(re.findall(r"`(\w+)`", "\n".join(rule.sections.values())))
@@ -111,5 +182,15 @@ def _family(name: str) -> str:
     return FAMILIES.get(name, name.replace("_", " ").capitalize())
 
 
-def _row(rule: Rule) -> RuleRow:
-    return RuleRow(code=rule.code, slug=rule.slug, severity=rule.severity.value, title=rule.title.rstrip("."))
+def _row(rule: Rule, counts: Counter[str] | None = None, cluster: str = "") -> RuleRow:
+    count = None if counts is None else counts[rule.slug]
+    listed = reverse("finding_list", args=[cluster]) if cluster else ""
+    return RuleRow(
+        code=rule.code,
+        slug=rule.slug,
+        severity=rule.severity.value,
+        title=rule.title.rstrip("."),
+        open=count,
+        open_url=f"{listed}?{urlencode({'rule': rule.slug})}" if listed and count else "",
+        is_blind_spot=rule.family == "blind_spots",
+    )

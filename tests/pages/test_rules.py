@@ -1,11 +1,17 @@
 """The catalogue, and the page of one rule."""
 
+import re
+from collections.abc import Callable
+
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from diagnostics.findings import Subject
 from diagnostics.rules import RETIRED, catalogue
 from diagnostics.rules.base import SECTIONS, Rule
+from tests.pages.conftest import HTMX
+from tests.pages.stored import cluster, finding, found, observation, polled
 from tests.pages.test_findings import flat
 
 pytestmark = pytest.mark.django_db
@@ -47,17 +53,17 @@ def test_a_retired_rule_has_no_page_but_no_failure(browser: Client, monkeypatch:
     assert browser.get("/rules/GPU100/").status_code == 404
 
 
-def test_the_catalogue_costs_three_queries(
+def test_the_catalogue_costs_five_queries_at_most(
     browser: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(5):
         browser.get("/rules/")
 
 
-def test_a_rule_costs_three_queries(
+def test_a_rule_costs_five_queries_at_most(
     browser: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(5):
         browser.get(f"/rules/{catalogue()[0].code}/")
 
 
@@ -72,3 +78,79 @@ def test_a_rule_names_all_that_may_explain_it(browser: Client, rule: Rule) -> No
 
 def test_a_rule_shows_the_values_of_the_limits_that_it_names(browser: Client) -> None:
     assert "Limits by default pending_after 5 min" in flat(browser.get("/rules/GPU303/").content.decode())
+
+
+def codes(browser: Client, query: str) -> list[str]:
+    text = browser.get(f"/rules/{query}").content.decode()
+    return re.findall(r'class="row-link" href="/rules/(\w+)/"', text)
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ("?family=memory", lambda rule: rule.family == "memory"),
+        ("?severity=critical", lambda rule: rule.severity == "critical"),
+        ("?q=GPU303", lambda rule: "gpu303" in f"{rule.code} {' '.join(rule.sections.values())}".casefold()),
+        ("?q=OOM+cuda-out", lambda rule: rule.slug == "cuda-out-of-memory"),
+        ("?family=no-such&severity=no-such", lambda rule: False),
+    ],
+)
+def test_rules_can_be_filtered(browser: Client, query: str, kept: Callable[[Rule], bool]) -> None:
+    assert codes(browser, query) == [rule.code for rule in catalogue() if kept(rule)]
+
+
+def test_a_filter_that_leaves_nothing_says_so(browser: Client) -> None:
+    text = browser.get("/rules/?q=%3Cb%3Exyzzy%00").content.decode()
+
+    assert "No rule matches." in text
+    assert f"0 of {len(catalogue())} rules." in flat(text)
+    assert "<b>xyzzy" not in text
+
+
+def test_htmx_gets_the_catalogue_alone(browser: Client) -> None:
+    text = browser.get("/rules/?family=memory", headers=HTMX).content.decode()
+
+    assert text.lstrip().startswith('<div id="rule-catalogue"')
+
+
+def test_open_findings_are_counted_and_lead_to_their_list(browser: Client) -> None:
+    polled(finding(), finding(subject=Subject(kind="Node", name="gpu-2")))
+
+    rows = flat(browser.get("/rules/").content.decode())
+
+    assert "fewer-gpus-than-fitted 2 open findings" in rows
+    assert 'href="/c/lab/findings/?rule=fewer-gpus-than-fitted">2' in browser.get("/rules/").content.decode()
+    assert "Open 2 findings" in flat(browser.get("/rules/GPU201/").content.decode())
+
+
+def test_findings_are_counted_in_the_cluster_that_was_chosen(browser: Client) -> None:
+    polled(finding())
+    found(cluster("prod"), [finding(subject=Subject(kind="Node", name="gpu-9"))])
+
+    everywhere, chosen = (
+        browser.get(f"/rules/{query}").content.decode() for query in ("", "?cluster=prod&family=stack")
+    )
+
+    assert "fewer-gpus-than-fitted 2" in flat(everywhere)
+    assert "?rule=" not in everywhere
+    assert 'href="/c/prod/findings/?rule=fewer-gpus-than-fitted">1' in chosen
+
+
+def test_a_blind_spot_has_no_findings_to_count(browser: Client) -> None:
+    polled()
+
+    assert "no-gpu-metrics –" in flat(browser.get("/rules/").content.decode())
+
+
+def test_before_the_first_poll_no_number_stands_for_findings(browser: Client) -> None:
+    observation(cluster(), status="failed", error="refused", sources=[])
+
+    assert "fewer-gpus-than-fitted not evaluated" in flat(browser.get("/rules/").content.decode())
+    assert "Open not evaluated" in flat(browser.get("/rules/GPU201/").content.decode())
+
+
+def test_after_a_poll_without_findings_there_are_none(browser: Client) -> None:
+    polled()
+
+    assert "fewer-gpus-than-fitted 0" in flat(browser.get("/rules/").content.decode())
+    assert "Open 0 findings" in flat(browser.get("/rules/GPU201/").content.decode())
