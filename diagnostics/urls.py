@@ -20,6 +20,7 @@ from diagnostics.views import (
     pending,
     rules,
     status,
+    style,
     workloads,
 )
 
@@ -77,4 +78,5 @@ urlpatterns = [
     path("rules/", rules.rule_list, name="rule_list"),
     path("rules/<slug:code>/", rules.rule_detail, name="rule_detail"),
     path("glossary/", glossary.glossary, name="glossary"),
+    path("style/", style.style, name="style"),
 ]

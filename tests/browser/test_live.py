@@ -86,7 +86,7 @@ def test_focus_selection_and_nodes_survive_a_new_row(tab: Tab, watched: Cluster)
         row = page.get_by_role("row", name="GPU 0 on gpu-1: Xid 79")
         expect(row.locator(".row-link")).to_be_focused()
         assert row.evaluate("row => row.isTheSame")
-        assert page.evaluate("getSelection().toString()").startswith("Open findings, worst first")
+        assert page.evaluate("getSelection().toString()").startswith("Open findings")
 
     tab.do(before)
     polled_again(watched, XID, finding(), NEW)
