@@ -24,8 +24,8 @@ class Migration(migrations.Migration):
                 ("keys", models.TextField(blank=True)),
                 ("totals", models.BinaryField()),
                 ("owners", models.BinaryField()),
-                ("wasting", models.BinaryField()),
-                ("rest", models.BinaryField()),
+                ("workloads", models.BinaryField()),
+                ("lines", models.BinaryField()),
                 (
                     "cluster",
                     models.ForeignKey(

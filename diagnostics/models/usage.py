@@ -97,10 +97,10 @@ class UsageRollup(models.Model):
     """By model and state."""
     owners = models.BinaryField()
     """By what teams are mapped by, too."""
-    wasting = models.BinaryField()
-    """By workload: lines with waste."""
-    rest = models.BinaryField()
-    """By workload: lines without."""
+    workloads = models.BinaryField()
+    """By workload alone, without unobserved time: who holds or wastes most."""
+    lines = models.BinaryField()
+    """By workload, model and state."""
 
     class Meta:
         constraints = [

@@ -11,10 +11,11 @@ today_and_week  what the overview compares
 from diagnostics.usage.comparison import Spell, TodayAndWeek, today_and_week
 from diagnostics.usage.filling import NobodyKnown, fill
 from diagnostics.usage.groups import Group, Grouping, Ledger, Saving, Spent, Within
+from diagnostics.usage.question import Asked
 from diagnostics.usage.reading import Hour, complete_through, gaps, hours, open_stays
 from diagnostics.usage.recording import record
 from diagnostics.usage.rollups import roll_up
-from diagnostics.usage.summary import Asked, NamesOf, Summary, summary, sums, workload_names
+from diagnostics.usage.summary import NamesOf, Summary, summary, sums, workload_names
 
 __all__ = [
     "Asked",

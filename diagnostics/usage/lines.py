@@ -1,10 +1,14 @@
-"""Lines of the ledger in columns, as roll-ups keep them: packed, unpacked, and summed up. Pure, but for the names.
+"""Lines of the ledger in columns, as roll-ups keep them: packed, unpacked, and summed up. Pure.
 
 A line says how much GPU-time one workload, or one owner, or nobody in particular, spent in one kind: model, state, and
 how it is known. Sums are whole milliseconds, so that lines added in any order come to the same.
 """
 
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -13,6 +17,7 @@ import zstandard
 MOST_BYTES = 2**28
 """What one packed table may come to."""
 LEVEL = 3
+WHOLE, FIELDS = "q", 5
 
 type Values = tuple[str | None, ...]
 """What a team is mapped by: the namespace, then the value of each label and annotation that rules ask for; empty for
@@ -29,6 +34,10 @@ class Kind(NamedTuple):
     is_backfilled: bool
 
 
+ANY = Kind("", 0, is_gap=False, is_backfilled=False)
+"""Stands for every observed kind."""
+
+
 class Line(NamedTuple):
     """One sum. `workload` is 0 where lines are not told apart by it, `owner` is empty where not by that."""
 
@@ -39,21 +48,31 @@ class Line(NamedTuple):
     waste_ms: int
 
 
-class Columns(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Lines, one list a field; kinds and owners are places in their tables."""
+class Columns:
+    """Lines in the order of their workloads, one array a field; kinds and owners are places in their tables."""
 
-    kinds: list[Kind]
-    owners: list[Values]
-    workload: list[int]
-    owner: list[int]
-    kind: list[int]
-    gpu_ms: list[int]
-    waste_ms: list[int]
+    __slots__ = ("gpu_ms", "kind", "kinds", "owner", "owners", "waste_ms", "workload")
+
+    def __init__(self, kinds: list[Kind], owners: list[Values], fields: Iterable[array[int]]) -> None:
+        self.kinds, self.owners = kinds, owners
+        self.workload, self.owner, self.kind, self.gpu_ms, self.waste_ms = fields
 
     def __iter__(self) -> Iterator[Line]:
         kinds, owners = self.kinds, self.owners
         rows = zip(self.workload, self.owner, self.kind, self.gpu_ms, self.waste_ms, strict=True)
         return (Line(w, owners[o], kinds[k], gpu, waste) for w, o, k, gpu, waste in rows)
+
+    def places_of(self, workload: int) -> range:
+        """Where the lines of one workload are."""
+        return range(bisect_left(self.workload, workload), bisect_right(self.workload, workload))
+
+
+class _Packed(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """As it is stored: each field's whole numbers of 64 bits, lowest byte first."""
+
+    kinds: list[Kind]
+    owners: list[Values]
+    fields: tuple[bytes, bytes, bytes, bytes, bytes]
 
 
 class Damaged(ValueError):
@@ -61,41 +80,56 @@ class Damaged(ValueError):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Columns)
+_decoder = msgspec.msgpack.Decoder(_Packed)
 
 
 def columns(lines: Iterable[Line]) -> Columns:
-    """Lines as columns, in their order."""
+    """Lines as columns, in the order of their workloads."""
     kinds: dict[Kind, int] = {}
     owners: dict[Values, int] = {}
-    found = Columns([], [], [], [], [], [], [])
-    for workload, owner, kind, gpu_ms, waste_ms in lines:
-        found.workload.append(workload)
-        found.owner.append(owners.setdefault(owner, len(owners)))
-        found.kind.append(kinds.setdefault(kind, len(kinds)))
-        found.gpu_ms.append(gpu_ms)
-        found.waste_ms.append(waste_ms)
-    found.kinds.extend(kinds)
-    found.owners.extend(owners)
-    return found
+    rows = [
+        (w, owners.setdefault(owner, len(owners)), kinds.setdefault(kind, len(kinds)), gpu_ms, waste_ms)
+        for w, owner, kind, gpu_ms, waste_ms in sorted(lines, key=attrgetter("workload"))
+    ]
+    fields = zip(*rows, strict=True) if rows else [()] * FIELDS
+    return Columns(list(kinds), list(owners), [array(WHOLE, field) for field in fields])
 
 
 def packed(lines: Iterable[Line]) -> bytes:
     """Summed up and in order, so that equal sums are equal bytes."""
-    return zstandard.compress(_encoder.encode(columns(summed(lines))), LEVEL)
+    found = columns(summed(lines))
+    fields = [found.workload, found.owner, found.kind, found.gpu_ms, found.waste_ms]
+    stored = _Packed(found.kinds, found.owners, tuple(_bytes(field) for field in fields))  # type: ignore[arg-type]
+    return zstandard.compress(_encoder.encode(stored), LEVEL)
 
 
 def unpacked(data: bytes) -> Columns:
     """What `packed` was given, summed up. Raises Damaged."""
     try:
-        found = _decoder.decode(zstandard.decompress(data, max_output_size=MOST_BYTES))
-    except (msgspec.MsgspecError, zstandard.ZstdError) as error:
+        stored = _decoder.decode(zstandard.decompress(data, max_output_size=MOST_BYTES))
+        found = Columns(stored.kinds, stored.owners, [_numbers(field) for field in stored.fields])
+    except (msgspec.MsgspecError, zstandard.ZstdError, ValueError) as error:
         raise Damaged(str(error)) from error
-    lengths = {len(c) for c in (found.workload, found.owner, found.kind, found.gpu_ms, found.waste_ms)}
-    if len(lengths) != 1:
+    if len({len(field) for field in stored.fields}) != 1:
         raise Damaged("its columns are not of one length")
     if max(found.kind, default=-1) >= len(found.kinds) or max(found.owner, default=-1) >= len(found.owners):
         raise Damaged("a line is of no kind or owner")
+    return found
+
+
+def _bytes(field: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        field = field[:]
+        field.byteswap()
+    return field.tobytes()
+
+
+def _numbers(data: bytes) -> array[int]:
+    """Raises ValueError for bytes that are cut off."""
+    found = array(WHOLE)
+    found.frombytes(data)
+    if sys.byteorder == "big":
+        found.byteswap()
     return found
 
 
@@ -118,6 +152,11 @@ def without_workloads(lines: Iterable[Line]) -> Iterator[Line]:
 def by_kind(lines: Iterable[Line]) -> Iterator[Line]:
     """By kind alone."""
     return (Line(0, (), line.kind, line.gpu_ms, line.waste_ms) for line in lines)
+
+
+def by_workload(lines: Iterable[Line]) -> Iterator[Line]:
+    """By workload and owner alone, without unobserved time."""
+    return (line._replace(kind=ANY) for line in lines if not line.kind.is_gap)
 
 
 def with_owners(lines: Iterable[Line], owners: Mapping[int, Values]) -> Iterator[Line]:

@@ -52,9 +52,9 @@ def _newest_first(cluster: Cluster, text: str) -> Iterator[tuple[datetime, Itera
         (day, hour) for day, hour in rows.values_list("day", "hour") if hour == WHOLE or day not in days
     ]
     for day, hour in sorted(places, reverse=True):
-        found = rows.filter(day=day, hour=hour).values_list("wasting", "rest").first()
+        data = rows.filter(day=day, hour=hour).values_list("workloads", flat=True).first()
         try:
-            lines = [line for data in found or () for line in unpacked(bytes(data))]
+            lines = list(unpacked(bytes(data or b"")))
         except Damaged:
             continue
         end = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(hours=min(hour + 1, WHOLE))

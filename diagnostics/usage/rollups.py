@@ -21,6 +21,7 @@ from diagnostics.usage.lines import (
     Kind,
     Line,
     by_kind,
+    by_workload,
     packed,
     unpacked,
     with_owners,
@@ -35,7 +36,6 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 WHOLE = UsageRollup.WHOLE_DAY
 MOST_TIME = timedelta(seconds=40)
 """Of one run; the next goes on."""
-_FIELDS = ("keys", "totals", "owners", "wasting", "rest")
 
 type Place = tuple[date, int]
 
@@ -152,14 +152,14 @@ def _roll_day(cluster: Cluster, day: date, keys: Keys) -> int:
     with transaction.atomic():
         ledgers.locked(cluster)
         rows = UsageRollup.objects.filter(cluster=cluster, day=day, hour__lt=WHOLE)
-        found = list(rows.values_list("hour", *_FIELDS))
-        texts = {text for _, text, *_ in found}
+        found = list(rows.values_list("hour", "keys", "lines"))
+        texts = {text for _, text, _ in found}
         if len(found) < DAY // HOUR or not all(answers(text, keys) for text in texts):
             return 0
         lines: list[Line] = []
-        for hour, _, _, _, wasting, rest in found:
+        for hour, _, data in found:
             try:
-                lines += [*unpacked(bytes(wasting)), *unpacked(bytes(rest))]
+                lines += unpacked(bytes(data))
             except Damaged:
                 rows.filter(hour=hour).delete()
                 return 0
@@ -176,11 +176,11 @@ def _look_up(cluster: Cluster, place: Place, keys: Keys) -> int:
     with transaction.atomic():
         ledgers.locked(cluster)
         rows = UsageRollup.objects.filter(cluster=cluster, day=day, hour=hour)
-        found = rows.values_list("wasting", "rest").first()
-        if found is None:
+        data = rows.values_list("lines", flat=True).first()
+        if data is None:
             return 0
         try:
-            lines = [line for data in found for line in unpacked(bytes(data))]
+            lines = list(unpacked(bytes(data)))
         except Damaged:
             rows.delete()
             return 0
@@ -195,7 +195,7 @@ def _write(cluster: Cluster, place: Place, keys: Keys, lines: list[Line]) -> Non
         "keys": written(keys),
         "totals": packed(by_kind(lines)),
         "owners": packed(without_workloads(lines)),
-        "wasting": packed(line for line in lines if line.waste_ms),
-        "rest": packed(line for line in lines if not line.waste_ms),
+        "workloads": packed(by_workload(lines)),
+        "lines": packed(lines),
     }
     UsageRollup.objects.update_or_create(cluster=cluster, day=day, hour=hour, defaults=values)

@@ -10,7 +10,6 @@ from diagnostics.usage.lines import Columns, Line, Values, columns, with_owners
 from diagnostics.usage.owners import Keys, answers, looked_up
 from diagnostics.usage.owners import read as read_keys
 
-BY_WORKLOAD = ("wasting", "rest")
 BARE = ""
 """Stands for the hours that are not rolled up."""
 
@@ -29,10 +28,9 @@ class Tables(NamedTuple):
 
     by_field: dict[str, list[Table]]
 
-    def of(self, *fields: str) -> list[Table]:
-        """All lines of `fields`; the hours that are not rolled up once."""
-        found = [table for field in fields for table in self.by_field.get(field, [])]
-        return [*found, *self.by_field.get(BARE, [])]
+    def of(self, field: str) -> list[Table]:
+        """All lines of a field, and those of the hours that are not rolled up."""
+        return [*self.by_field.get(field, []), *self.by_field.get(BARE, [])]
 
 
 def tables(
@@ -49,16 +47,16 @@ def tables(
     """
     covered = cover(cluster, cuts, fields)
     stale = [tile for tile in covered.tiles if keys and not answers(tile.keys, keys)]
-    by_workload = with_tables(cluster, stale, BY_WORKLOAD) if "owners" in fields else stale
-    gone = {tile.start for tile in stale} - {tile.start for tile in by_workload}
+    # Whose time it is tell the workloads' lines.
+    wanted = {"lines", *fields} - {"owners"}
+    strangers = with_tables(cluster, stale, tuple(wanted)) if not wanted <= set(fields) else stale
+    gone = {tile.start for tile in stale} - {tile.start for tile in strangers}
     lost = [(tile.segment, (tile.start, tile.end)) for tile in stale if tile.start in gone]
     bare = bare_lines(cluster, [*covered.bare, *lost], cuts)
     owners: dict[int, Values] = {}
     if needs_owners:
         nameless = {line.workload for lines in bare.values() for line in lines}
-        for tile in by_workload:
-            for table in tile.tables.values():
-                nameless.update(table.workload)
+        nameless.update(*(tile.tables["lines"].workload for tile in strangers))
         owners = looked_up(cluster, nameless, keys)
 
     def renamed(segment: int, lines: Iterable[Line]) -> Table:
@@ -69,9 +67,8 @@ def tables(
         if tile not in stale:
             for field, table in tile.tables.items():
                 found[field].append(Table(tile.segment, read_keys(tile.keys) or (), table))
-    for tile in by_workload:
+    for tile in strangers:
         for field in fields:
-            for own in BY_WORKLOAD if field == "owners" else (field,):
-                found[field].append(renamed(tile.segment, tile.tables[own]))
+            found[field].append(renamed(tile.segment, tile.tables["lines" if field == "owners" else field]))
     found[BARE] = [renamed(segment, lines) for segment, lines in bare.items()]
     return Tables(found)
