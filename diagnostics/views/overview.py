@@ -192,7 +192,7 @@ def _picture(cluster: Cluster) -> tuple[Devices | None, Workloads | None, str, s
 
 
 def _map_url(slug: str, state: State | None) -> str:
-    return f"{reverse('cluster_map', args=[slug])}?{urlencode({'state': state or ''})}"
+    return f"{reverse('cluster_map', args=[slug])}?{urlencode({'state': state or 'not_evaluated'})}"
 
 
 def _waiting(workloads: Workloads) -> Waiting:
