@@ -64,15 +64,22 @@ def figure(traces: Sequence[Trace], axis: Axis, start: datetime, step: timedelta
         data.append(_trace(trace, axis, start, step, number))
         number += trace.style is Style.LINE
     layout = {
-        "margin": {"l": 48, "r": 12, "t": 8, "b": 28},
+        "margin": {"l": 56, "r": 12, "t": 8, "b": 40},
         "showlegend": len(traces) > 1,
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"},
+        "legend": {
+            "orientation": "h",
+            "entrywidth": 0,
+            "x": 0,
+            "y": 1.02,
+            "yanchor": "bottom",
+            "xanchor": "left",
+        },
         "hovermode": "x unified",
         "xaxis": {
             "type": "date",
             "range": [_local(start), _local(end)],
             "hoverformat": "%a %d %b %Y" if step >= DAY else "%a %d %b, %H:%M",
-            "fixedrange": False,
+            "tickangle": 0,
         },
         "yaxis": {"ticksuffix": f" {axis.unit}", "fixedrange": True, "rangemode": "tozero", **_range(axis)},
         "shapes": [_gap(first, last, start, step) for first, last in _gaps(traces, count)[:MOST_GAPS]],

@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db.models import Q
+
 from diagnostics.archive import event_hours
 from diagnostics.models import Allocation, Cluster, TopologyChange
 from diagnostics.snapshot import Event
 from diagnostics.views.page import gpu_url, workload_url
 
 CHANGES_SHOWN = 30
-ALLOCATIONS_READ = 300
+ALLOCATIONS_READ = 200
+"""Of a node, to find those of one of its devices among them."""
 HOLDS_SHOWN = 30
 EVENTS_SHOWN = 30
 EVENTS_OVER = timedelta(hours=6)
@@ -70,10 +73,14 @@ def changes_of(cluster: Cluster, node: str, slot: str = "") -> tuple[Change, ...
     )
 
 
-def allocations_of(cluster: Cluster, node: str) -> list[Allocation]:
-    """The last on the node, newest first, each with its workload. One query."""
-    rows = Allocation.objects.filter(cluster=cluster, node__name=node).select_related("workload")
-    return list(rows.order_by("-started_at", "-pk")[:ALLOCATIONS_READ])
+def allocations_of(cluster: Cluster, node: str, most: int = ALLOCATIONS_READ) -> list[Allocation]:
+    """The last on the node and all that are open, newest first, each with its workload. One query."""
+    rows = Allocation.objects.filter(cluster=cluster, node__name=node)
+    newest = rows.order_by("-started_at", "-pk").values("pk")[:most]
+    wanted = rows.filter(Q(ended_at__isnull=True) | Q(pk__in=newest))
+    # Labels and annotations of the workloads are read from JSON otherwise.
+    named = wanted.select_related("workload").defer("workload__labels", "workload__annotations")
+    return list(named.order_by("-started_at", "-pk"))
 
 
 def holds_of(slug: str, node: str, allocations: list[Allocation], place: str = "") -> tuple[Hold, ...]:

@@ -82,10 +82,9 @@ def holders_of(slug: str, gpu: Gpu, allocations: Sequence[Allocation]) -> tuple[
     }
     found = []
     for pod in gpu.holders:
-        namespace, _, name = pod.partition("/")
         owner = owners.get(pod)
-        kind, owner_name = (owner.kind, owner.name) if owner is not None else ("Pod", name)
-        found.append(_holder(slug, pod, kind, namespace, owner_name))
+        name = (owner.kind, owner.namespace, owner.name) if owner is not None else ("", "", "")
+        found.append(_holder(slug, pod, *name))
     return tuple(found)
 
 

@@ -200,8 +200,7 @@ def _traces(named: Sequence[tuple[str, Values]], peaks: Sequence[Values]) -> lis
         ]
     lines = [Trace(name, values) for name, values in named]
     if peaks:
-        name = "highest sample" if len(means) == 1 else "highest sample of any"
-        lines.append(Trace(name, _over(peaks, max), Style.EDGE))
+        lines.append(Trace("highest sample", _over(peaks, max), Style.EDGE))
     return lines
 
 

@@ -8,6 +8,8 @@
   const ASK_AGAIN_MS = 2_000;
   const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "6px,2px,2px,2px", "2px,6px"];
   const CONFIG = { displayModeBar: false, displaylogo: false, responsive: true, showTips: false };
+  // The bundle brings maplibre, which adds a <style> of this id for maps unless there is one. It would be refused.
+  const MAPS_STYLE = "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53";
   const drawn = new WeakMap(); // figure -> JSON that it was drawn from
   const reading = new WeakMap(); // figure -> which step the keyboard is at
   let bundle;
@@ -21,6 +23,9 @@
     });
 
   const loaded = () => {
+    if (!document.getElementById(MAPS_STYLE)) {
+      document.head.append(Object.assign(document.createElement("meta"), { id: MAPS_STYLE }));
+    }
     bundle ??= Promise.all([
       added("link", { rel: "stylesheet", href: styles, id: "plotly.js-style-global", className: "no-inline-styles" }),
       added("script", { src: plotly }),

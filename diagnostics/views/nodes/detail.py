@@ -15,6 +15,7 @@ from diagnostics.storable import storable_text
 from diagnostics.topology.slots import REST
 from diagnostics.views.device_history import (
     EVENTS_OVER,
+    HOLDS_SHOWN,
     Change,
     Hold,
     allocations_of,
@@ -123,7 +124,7 @@ def node_detail(request: HtmxRequest, slug: str, name: str) -> HttpResponse:
         facts=_facts(node) if node else (),
         created_at=node.created_at if node else None,
         changes=changes_of(cluster, stored_name),
-        holds=holds_of(slug, name, allocations_of(cluster, stored_name)),
+        holds=holds_of(slug, name, allocations_of(cluster, stored_name, HOLDS_SHOWN)),
         events=events_of(cluster, name, seen_at or now),
         events_hours=round(EVENTS_OVER.total_seconds() / 3600),
         plots=plots_of(cluster, _slots(line, gone), request.GET.get("period", ""), now)
