@@ -34,8 +34,10 @@ class PlotlyFinder(BaseFinder):
         return []
 
     def find(self, path: str, find_all: bool = False, **_: Any) -> Any:
-        found = [self.storage.path(BUNDLE)] if Path(path) == Path(PREFIX, BUNDLE) else []
-        return found if find_all else (found[0] if found else None)
+        if Path(path) != Path(PREFIX, BUNDLE):
+            return []
+        found = self.storage.path(BUNDLE)
+        return [found] if find_all else found
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, FileSystemStorage]]:
         if not matches_patterns(BUNDLE, ignore_patterns or ()):

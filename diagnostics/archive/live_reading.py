@@ -57,13 +57,17 @@ def _asked(
         found = read_range(target, boards, SPAN, STEP, now, timeout_s)
     except Unreadable as failure:
         return Answer(now, f"{who} {failure.detail}.", None)
-    lines = {
-        slot: found.values[key] for slot, uuid in uuids.items() if (key := _key(slot, uuid)) in found.values
-    }
+    lines = {slot: _known(found.values.get(_key(slot, uuid), {})) for slot, uuid in uuids.items()}
+    lines = {slot: fields for slot, fields in lines.items() if fields}
     if not lines:
         return Answer(now, f"{who} holds no series of these GPUs in the last {in_words(SPAN)}.", None)
     measured = Measured(found.grid.start_s, found.grid.step_s, found.grid.count, lines)
     return Answer(now, _doubts(who, slots, uuids, lines, found), measured)
+
+
+def _known(fields: dict[str, list[float | None]]) -> dict[str, list[float | None]]:
+    """Without the metrics of which there is no value at all."""
+    return {field: values for field, values in fields.items() if any(value is not None for value in values)}
 
 
 def _key(slot: str, uuid: str) -> tuple[str, str]:
