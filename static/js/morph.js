@@ -11,9 +11,10 @@
 
   // getAttribute, because a form with a field named "id" has that field as its property.
   const idOf = (node) => (node.nodeType === Node.ELEMENT_NODE ? (node.getAttribute("id") ?? "") : "");
-  // Rows rarely have an id of their own, but the link in them has.
-  const keyOf = (node) =>
-    node.nodeType === Node.ELEMENT_NODE ? idOf(node) || (node.querySelector("[id]")?.getAttribute("id") ?? "") : "";
+  // Rows rarely have an id of their own, but something in them has, or a link says whose row it is.
+  const innerKey = (node) =>
+    node.querySelector("[id]")?.getAttribute("id") ?? node.querySelector("a.row-link")?.getAttribute("href") ?? "";
+  const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE ? idOf(node) || innerKey(node) : "");
   const isSameKind = (now, next) => now.nodeName === next.nodeName && idOf(now) === idOf(next);
 
   const morphAttributes = (now, next) => {

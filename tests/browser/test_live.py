@@ -314,6 +314,15 @@ PART = "<section id='part' {attributes}>{content}</section>"
             id="rows that change places",
         ),
         pytest.param(
+            "<p><a class='row-link' href='/1'>1</a></p><p><a class='row-link' href='/2'>2</a></p>",
+            "part.lastChild.mark = 2; part.lastChild.firstChild.focus()",
+            "<p><a class='row-link' href='/0'>0</a></p><p><a class='row-link' href='/2'>two</a></p>"
+            "<p><a class='row-link' href='/1'>1</a></p>",
+            "part.children[1].mark === 2 && document.activeElement.textContent === 'two'"
+            " && part.textContent === '0two1'",
+            id="rows that only their links tell apart",
+        ),
+        pytest.param(
             "<h2>x</h2> <p>y</p>",
             "part.querySelector('h2').mark = 1; part.querySelector('p').mark = 2",
             "<div>banner</div> <h2>x</h2> <p>z</p> <p>last</p>",
