@@ -26,7 +26,8 @@ BUSY_NAME = "Simulated cluster (its past is being observed)"
 """Every page shows it, beside the time that the data is of."""
 REACH = timedelta(days=14)
 CLOSE = timedelta(days=1)
-FAR_STEP = timedelta(hours=4)
+FAR_HOURS = (2, 5, 11, 17)
+"""Of the day, UTC: twice a night, so that what is idle then is seen twice and opens an incident, and twice a day."""
 CLOSE_STEP = timedelta(minutes=5)
 """As far apart as polls may be for their own samples to make a window."""
 LIVE = timedelta(minutes=10)
@@ -51,11 +52,12 @@ def looks(now: datetime, after: datetime | None = None) -> Iterator[Look]:
     """Oldest first, up to `now`; those after a moment only, where an earlier start came so far."""
     now = now.replace(microsecond=0)
     closely = now - CLOSE
-    at = now - REACH
-    while at < closely:
-        if after is None or at > after:
+    midnight = (now - REACH).replace(hour=0, minute=0, second=0)
+    for hours in range(24 * (REACH.days + 1)):
+        at = midnight + timedelta(hours=hours)
+        is_new = after is None or at > after
+        if at.hour in FAR_HOURS and now - REACH <= at < closely and is_new:
             yield Look(at, is_close=False)
-        at += FAR_STEP
     at = closely
     while at <= now:
         if after is None or at > after:

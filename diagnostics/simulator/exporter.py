@@ -145,6 +145,7 @@ _UP = Metric("up", "", lambda _: 1)
 POWER_LIMIT = Metric(
     "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "Enforced power limit (in W).", lambda _: POWER_LIMIT_W
 )
+METRIC_NAMES = frozenset(metric.name for metric in (*METRICS, POWER_LIMIT, SM_ACTIVE))
 
 
 def page(world: World, node: SimNode) -> str:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 from diagnostics.simulator.kube import Answer
 from diagnostics.simulator.prometheus.evaluation import evaluated, is_range, samples
-from diagnostics.simulator.prometheus.series import LOOKBACK_S, Database, Grid, Labels, labels_of
+from diagnostics.simulator.prometheus.series import LOOKBACK_S, Database, Grid, Labels
 from diagnostics.simulator.prometheus.syntax import BadQuery, Selector, duration_s, parsed
 
 MOST_POINTS = 11_000
@@ -113,7 +113,7 @@ class PrometheusApi:
                     value is not None and time >= start
                     for time, value in zip(stored.times, stored.values, strict=True)
                 ):
-                    found[labels_of(stored.labels)] = None
+                    found[stored.labels] = None
         return list(found)
 
 

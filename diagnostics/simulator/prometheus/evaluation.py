@@ -10,8 +10,8 @@ from diagnostics.simulator.prometheus.series import (
     Grid,
     Labels,
     Points,
+    Stored,
     Vector,
-    labels_of,
     only,
     without,
 )
@@ -23,6 +23,7 @@ from diagnostics.simulator.prometheus.syntax import (
     Binary,
     Call,
     Expression,
+    Matcher,
     Number,
     Selector,
     Text,
@@ -55,7 +56,7 @@ def samples(query: str, database: Database, at: float) -> list[tuple[Labels, lis
     for stored in database.select(selector.matchers, end - selector.range_s, end):
         times, values = stored.within(end - selector.range_s, end)
         if times:
-            found.append((labels_of(stored.labels), times, values))
+            found.append((stored.labels, times, values))
     return found
 
 
@@ -69,6 +70,7 @@ class _Evaluation:
     def __init__(self, database: Database, grid: Grid) -> None:
         self._database = database
         self._grid = grid
+        self._selected: dict[tuple[tuple[Matcher, ...], float, float], list[Stored]] = {}
 
     def of(self, expression: Expression) -> Value:
         match expression:
@@ -96,16 +98,24 @@ class _Evaluation:
             return [selector.at_s - selector.offset_s] * self._grid.count
         return [time - selector.offset_s for time in self._grid.times]
 
+    def _select(self, selector: Selector, start: float, end: float) -> list[Stored]:
+        """Queries ask for the same series several times over."""
+        key = (selector.matchers, start, end)
+        found = self._selected.get(key)
+        if found is None:
+            found = self._selected[key] = list(self._database.select(*key))
+        return found
+
     def _instant(self, selector: Selector, value_of: Callable[[float, float], float]) -> list[Vector]:
         if selector.range_s is not None:
             msg = "a range vector is only understood as the argument of a function"
             raise BadQuery(msg)
         moments = self._moments(selector)
         found = []
-        for stored in self._database.select(selector.matchers, moments[0] - LOOKBACK_S, moments[-1]):
+        for stored in self._select(selector, moments[0] - LOOKBACK_S, moments[-1]):
             shown = [stored.latest(moment) for moment in moments]
             points: Points = [None if one is None else value_of(*one) for one in shown]
-            found.append(Vector(labels_of(stored.labels), points))
+            found.append(Vector(stored.labels, points))
         return found
 
     def _over_range(self, call: Call) -> list[Vector]:
@@ -117,7 +127,7 @@ class _Evaluation:
         moments = self._moments(selector)
         is_fixed = selector.at_s is not None
         found = []
-        for stored in self._database.select(selector.matchers, moments[0] - span, moments[-1]):
+        for stored in self._select(selector, moments[0] - span, moments[-1]):
             if is_fixed:
                 once = compute(*stored.within(moments[0] - span, moments[0]), moments[0] - span, moments[0])
                 points: Points = [once] * len(moments)
@@ -126,7 +136,7 @@ class _Evaluation:
                     compute(*stored.within(moment - span, moment), moment - span, moment)
                     for moment in moments
                 ]
-            labels = labels_of(stored.labels)
+            labels = stored.labels
             found.append(
                 Vector(labels if call.function == "last_over_time" else without(labels, NAME), points)
             )

@@ -7,7 +7,7 @@ whose pods train together is told as a PyTorchJob: kube-state-metrics shows no c
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from diagnostics.simulator.manifests.nodes import node_object
 from diagnostics.simulator.manifests.pods import pod_object
@@ -16,16 +16,31 @@ from diagnostics.simulator.workloads import SimPod, Workload
 from diagnostics.simulator.world import World
 
 TARGET = {"job": "kube-state-metrics", "instance": "10.244.0.30:8080"}
+METRICS = frozenset(
+    {
+        "kube_node_spec_unschedulable",
+        "kube_node_status_allocatable",
+        "kube_node_status_capacity",
+        "kube_node_status_condition",
+        "kube_pod_container_resource_requests",
+        "kube_pod_container_status_restarts_total",
+        "kube_pod_container_status_waiting_reason",
+        "kube_pod_created",
+        "kube_pod_deletion_timestamp",
+        "kube_pod_info",
+        "kube_pod_owner",
+        "kube_pod_start_time",
+        "kube_pod_status_phase",
+        "kube_pod_status_ready",
+        "kube_replicaset_owner",
+    }
+)
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 _SUFFIXES = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "m": 0.001, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
-class Line(NamedTuple):
-    """One sample."""
-
-    name: str
-    labels: Labels
-    value: float
+Line = tuple[str, Labels, float]
+"""One sample: name, labels, value."""
 
 
 def lines(world: World) -> Iterator[Line]:
@@ -112,7 +127,7 @@ def _labels(pairs: Labels) -> Labels:
 
 
 def _line(name: str, value: float, **labels: str) -> Line:
-    return Line(name, _labels(tuple(labels.items())), float(value))
+    return (name, _labels(tuple(labels.items())), float(value))
 
 
 def _resource(name: str) -> dict[str, str]:

@@ -3,9 +3,11 @@
 import math
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from threading import Lock
+from typing import NamedTuple
 
 from diagnostics.simulator import exporter
 from diagnostics.simulator.build import build
@@ -21,8 +23,8 @@ OFFSET_S = 7
 """Scrapes come so long after the full minute, as they would not come just on it."""
 BLOCK_SCRAPES = 15
 BLOCK_S = BLOCK_SCRAPES * SCRAPE_S
-MOST_BLOCKS = 32
-"""Sixteen hours, about 2 MB each."""
+MOST_BLOCKS = 64
+"""Sixteen hours of two jobs, about 1 MB each."""
 
 Frame = Iterator[tuple[str, Labels, float]]
 
@@ -56,7 +58,7 @@ class Scrapes:
             raise ValueError("a past needs a config with an epoch")
         self._config = config
         self._clock = clock
-        self._blocks: OrderedDict[int, _Block] = OrderedDict()
+        self._blocks: OrderedDict[tuple[str, int], _Block] = OrderedDict()
         self._lock = Lock()
 
     def select(self, matchers: Sequence[Matcher], start: float, end: float) -> Iterator[Stored]:
@@ -64,10 +66,26 @@ class Scrapes:
         names = [matcher for matcher in matchers if matcher.label == "__name__"]
         others = [matcher for matcher in matchers if matcher.label != "__name__"]
         found: dict[tuple[str, Labels], Stored | None] = {}
-        first = _block_start(start)
         end = min(end, self._clock().timestamp())
+        with self._lock:
+            for job in JOBS:
+                # As an index would do it: a job is only scraped where it has a metric of such a name.
+                if any(all(matcher.matches(name) for matcher in names) for name in job.metrics):
+                    self._gather(found, job, names, others, start, end)
+        yield from (stored for stored in found.values() if stored is not None)
+
+    def _gather(
+        self,
+        found: dict[tuple[str, Labels], Stored | None],
+        job: "_Job",
+        names: Sequence[Matcher],
+        others: Sequence[Matcher],
+        start: float,
+        end: float,
+    ) -> None:
+        first = _block_start(start)
         while first <= end:
-            block = self._block(first, end)
+            block = self._block(job, first, end)
             times = [float(block.start + number * SCRAPE_S) for number in range(block.count)]
             for name, by_labels in block.series.items():
                 if all(matcher.matches(name) for matcher in names):
@@ -77,22 +95,22 @@ class Scrapes:
                             found[key] = _stored(name, labels, others)
                         if (stored := found[key]) is not None:
                             _append(stored, times, values)
+            if times:
+                _end_missing(found.values(), times[0])
             first += BLOCK_S
-        yield from (stored for stored in found.values() if stored is not None)
 
-    def _block(self, start: int, end: float) -> _Block:
+    def _block(self, job: "_Job", start: int, end: float) -> _Block:
         """With all scrapes up to `end` at least."""
-        with self._lock:
-            block = self._blocks.get(start)
-            if block is None:
-                block = self._blocks[start] = _Block(start)
-            self._blocks.move_to_end(start)
-            while len(self._blocks) > MOST_BLOCKS:
-                self._blocks.popitem(last=False)
-            while block.count < BLOCK_SCRAPES and block.start + block.count * SCRAPE_S <= end:
-                moment = datetime.fromtimestamp(block.start + block.count * SCRAPE_S, UTC)
-                block.scrape(frame(build(self._config, moment)))
-            return block
+        block = self._blocks.get((job.name, start))
+        if block is None:
+            block = self._blocks[job.name, start] = _Block(start)
+        self._blocks.move_to_end((job.name, start))
+        while len(self._blocks) > MOST_BLOCKS:
+            self._blocks.popitem(last=False)
+        while block.count < BLOCK_SCRAPES and block.start + block.count * SCRAPE_S <= end:
+            moment = datetime.fromtimestamp(block.start + block.count * SCRAPE_S, UTC)
+            block.scrape(job.frame(build(self._config, moment)))
+        return block
 
 
 def _block_start(moment: float) -> int:
@@ -102,17 +120,32 @@ def _block_start(moment: float) -> int:
 
 def _stored(name: str, labels: Labels, matchers: Sequence[Matcher]) -> Stored | None:
     """None: it does not pass."""
-    read = dict(labels)
-    if not all(matcher.matches(read.get(matcher.label, "")) for matcher in matchers):
-        return None
-    return Stored({"__name__": name, **read})
+    if matchers:
+        read = dict(labels)
+        if not all(matcher.matches(read.get(matcher.label, "")) for matcher in matchers):
+            return None
+    return Stored(_named(name, labels))
+
+
+@lru_cache(maxsize=50_000)
+def _named(name: str, labels: Labels) -> Labels:
+    return labels_of({"__name__": name, **dict(labels)})
+
+
+def _end_missing(found: Iterable[Stored | None], at: float) -> None:
+    """A stale marker for each series that a block which begins at this time does not have."""
+    for stored in found:
+        if stored is not None and stored.times[-1] < at and stored.values[-1] is not None:
+            stored.times.append(at)
+            stored.values.append(None)
 
 
 def _append(stored: Stored, times: list[float], values: "array[float]") -> None:
-    """One block's samples; a block in which it never was has no part in it, and so a gap before this one ends it."""
-    if stored.times and stored.values[-1] is not None and times and times[0] - stored.times[-1] > SCRAPE_S:
-        stored.times.append(stored.times[-1] + SCRAPE_S)
-        stored.values.append(None)
+    """The samples of one block, with a stale marker where the series ends in it."""
+    if len(times) == BLOCK_SCRAPES and not math.isnan(sum(values)):
+        stored.times += times
+        stored.values += values
+        return
     for time, value in zip(times, values, strict=False):
         if value == value:  # noqa: PLR0124 - not NaN
             stored.times.append(time)
@@ -124,6 +157,13 @@ def _append(stored: Stored, times: list[float], values: "array[float]") -> None:
 
 def frame(world: World) -> Frame:
     """Every sample of one scrape of all targets."""
+    for job in JOBS:
+        yield from job.frame(world)
+
+
+def _exporters(world: World) -> Frame:
+    """With `up` of all targets, so that what is down is known without the others' samples."""
+    yield "up", labels_of(kube_state.TARGET), 1.0
     for node in world.nodes.values():
         target = {"instance": f"{node.name}:9400", "job": "dcgm-exporter"}
         yield "up", labels_of(target), float(node.has_exporter)
@@ -131,8 +171,20 @@ def frame(world: World) -> Frame:
             for metric, samples in exporter.families(world, node):
                 for labels, value in samples:
                     yield metric.name, _with_target(labels, node.name), value
-    yield "up", labels_of(kube_state.TARGET), 1.0
-    yield from kube_state.lines(world)
+
+
+class _Job(NamedTuple):
+    """Targets that are scraped alike, and the names of all their metrics."""
+
+    name: str
+    frame: Callable[[World], Frame]
+    metrics: frozenset[str]
+
+
+JOBS = (
+    _Job("dcgm-exporter", _exporters, frozenset({"up", *exporter.METRIC_NAMES})),
+    _Job("kube-state-metrics", kube_state.lines, kube_state.METRICS),
+)
 
 
 _made: dict[tuple[Labels, str], Labels] = {}

@@ -3,7 +3,8 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import lru_cache
+from typing import Protocol, cast
 
 from diagnostics.simulator.prometheus.syntax import Matcher
 
@@ -19,7 +20,8 @@ Points = list[float | None]
 class Stored:
     """The samples of one series, oldest first."""
 
-    labels: dict[str, str]
+    labels: Labels
+    """With its name, as `__name__`."""
     times: list[float] = field(default_factory=list)
     values: list[float | None] = field(default_factory=list)
     """None: the series was seen to end (a stale marker)."""
@@ -35,11 +37,10 @@ class Stored:
     def within(self, after: float, until: float) -> tuple[list[float], list[float]]:
         """Times and values from `after` (exclusive) to `until` (inclusive)."""
         first, last = bisect_right(self.times, after), bisect_right(self.times, until)
-        pairs = [
-            (time, value)
-            for time, value in zip(self.times[first:last], self.values[first:last], strict=True)
-            if value is not None
-        ]
+        times, values = self.times[first:last], self.values[first:last]
+        if None not in values:
+            return times, cast("list[float]", values)
+        pairs = [(time, value) for time, value in zip(times, values, strict=True) if value is not None]
         return [time for time, _ in pairs], [value for _, value in pairs]
 
 
@@ -75,13 +76,13 @@ def labels_of(labels: dict[str, str]) -> Labels:
     return tuple(sorted((name, value) for name, value in labels.items() if value))
 
 
-def without(labels: Labels, names: Iterable[str]) -> Labels:
+@lru_cache(maxsize=100_000)
+def without(labels: Labels, names: tuple[str, ...]) -> Labels:
     """The labels but these."""
-    left_out = set(names)
-    return tuple(pair for pair in labels if pair[0] not in left_out)
+    return tuple(pair for pair in labels if pair[0] not in names)
 
 
-def only(labels: Labels, names: Iterable[str]) -> Labels:
+@lru_cache(maxsize=100_000)
+def only(labels: Labels, names: tuple[str, ...]) -> Labels:
     """Just these labels."""
-    kept = set(names)
-    return tuple(pair for pair in labels if pair[0] in kept)
+    return tuple(pair for pair in labels if pair[0] in names)

@@ -205,7 +205,7 @@ class _Parser:
         return left
 
     def _matching(self) -> Binary:
-        shape = Binary("", Number(0), Number(0))
+        shape = Binary("", Number(0.0), Number(0.0))
         if self._is("bool"):
             self._take()
             shape = replace(shape, is_bool=True)
@@ -236,7 +236,7 @@ class _Parser:
         if self._is("-", "+"):
             sign = self._take()
             inner = self._level(len(_LEVELS) - 1)
-            return Binary("*", Number(-1), inner) if sign == "-" else inner
+            return Binary("*", Number(-1.0), inner) if sign == "-" else inner
         return self._modified(self._primary())
 
     def _primary(self) -> Expression:
