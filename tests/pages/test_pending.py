@@ -79,7 +79,7 @@ def test_the_finding_says_why_and_is_linked(browser: Client) -> None:
     page = browser.get(LIST).content.decode()
 
     assert f'href="/c/lab/findings/{of.id}/"' in page
-    assert "Cpu or memory stranded The nodes with free GPUs lack CPU or memory for it." in flat(page)
+    assert "CPU or memory stranded The nodes with free GPUs lack CPU or memory for it." in flat(page)
     assert "not explained yet" not in flat(page)
 
 
@@ -125,7 +125,7 @@ def test_bare_pods_of_a_gang_are_one_line(browser: Client) -> None:
     assert sorted(names(browser)) == ["c", "ring"]
     assert "PodGroup in research" in found
     assert "2 wait 4 wanted coscheduling starts 2 or none" in found
-    assert found.count("Cpu or memory stranded The") == 1
+    assert found.count("CPU or memory stranded The") == 1
 
 
 def test_a_part_that_runs_meanwhile_is_named(browser: Client) -> None:

@@ -15,6 +15,7 @@ from diagnostics.findings import Severity, Subject
 from diagnostics.models import Cluster, Incident, Price
 from diagnostics.snapshot import Condition, Container, Metrics, Pod, Source, State
 from tests.builders import NOW, ago, event, gang, gpu, node, owner, pending_pod, pod, snapshot
+from tests.pages.conftest import HTMX
 from tests.pages.stored import cluster, finding, polled
 from tests.pages.stored_history import held, spent, workload
 from tests.pages.test_findings import flat
@@ -323,3 +324,67 @@ def test_the_page_costs_twelve_queries_however_much_there_is(
 
     with django_assert_num_queries(12):
         browser.get(URL)
+
+
+def held_now() -> None:
+    polled(
+        of=Cluster.objects.first(),
+        seen=snapshot(node(), of("train-0"), gpu(0, holders=("research/train-0",))),
+    )
+
+
+def test_plots_are_fetched_when_they_are_scrolled_to(browser: Client) -> None:
+    held_now()
+
+    page = browser.get(URL).content.decode()
+    part = browser.get(f"{URL}?only=plots", headers=HTMX).content.decode()
+
+    assert re.search(r'id="plots"[^>]*hx-get="\?only=plots"[^>]*hx-trigger="revealed"', page)
+    assert "Over time" in part
+    assert "<html" not in part
+    assert "workload-state" not in part
+    assert 'aria-label="Period of the plots"' in part
+
+
+def test_plots_can_be_read_without_scripts(browser: Client) -> None:
+    held_now()
+
+    page = browser.get(f"{URL}?period=7d").content.decode()
+
+    assert 'aria-label="Period of the plots"' in page
+    assert "Who held which GPUs, and events" in page
+
+
+@pytest.mark.parametrize("query", ["?period=7d", "?only=plots"])
+def test_plots_cost_no_more_queries_than_the_page(
+    browser: Client,
+    busy: Cluster,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+    query: str,
+) -> None:
+    held_now()
+
+    with django_assert_max_num_queries(12):
+        browser.get(URL + query)
+
+
+def test_there_is_nothing_to_plot_of_what_holds_nothing(browser: Client) -> None:
+    polled(seen=snapshot(node(), pending_pod("train-0", root=TRAIN)))
+
+    assert 'id="plots"' not in browser.get(URL).content.decode()
+
+
+def test_of_a_job_on_many_nodes_the_rest_is_on_the_map(browser: Client) -> None:
+    names = [f"n{i:02}" for i in range(42)]
+    polled(
+        seen=snapshot(
+            *(node(name) for name in names),
+            *(of(f"train-{name}", node=name) for name in names),
+            *(gpu(0, name, holders=(f"research/train-{name}",)) for name in names),
+        )
+    )
+
+    page = browser.get(URL).content.decode()
+
+    assert "and on 2 more nodes: all of them on the map" in flat(page)
+    assert 'href="/c/lab/map/?workload=Job%2Fresearch%2Ftrain"' in page

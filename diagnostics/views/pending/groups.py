@@ -1,14 +1,16 @@
 """What waits, grouped by who must be helped: a workload, or a gang of bare pods, with the reason of each."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from django.urls import reverse
 
 from diagnostics.models import Cluster
 from diagnostics.picture import Owner, PodLine, WorkloadLine, Workloads
+from diagnostics.views.cause_words import cause_words
 from diagnostics.views.page import workload_url
 
 WAITING, PARTIAL = "pending-gpu-pod", "partial-gang"
@@ -20,25 +22,27 @@ CLAIMS = "resource claims"
 SAID_SHOWN = 2
 
 
-def in_words(cause: str) -> str:
-    """Of a cause's slug."""
-    return cause.replace("-", " ").capitalize()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Reason:
     """An open finding that explains why something waits."""
 
-    url: str
+    cluster: str
+    """Slug."""
+    fingerprint: str
     severity: str
     cause: str
     title: str
     summary: str
 
     @property
+    def url(self) -> str:
+        """Made when it is shown: of a thousand findings a page shows some."""
+        return reverse("finding_detail", args=[self.cluster, self.fingerprint])
+
+    @property
     def words(self) -> str:
         """The cause in words."""
-        return in_words(self.cause)
+        return cause_words(self.cause)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +72,6 @@ class Group:
     asks: tuple[Ask, ...]
     gpus: int
     """That they ask for in all."""
-    resources: tuple[str, ...]
     oldest: datetime | None
     reason: Reason | None
     """None: no finding explains it yet."""
@@ -76,12 +79,27 @@ class Group:
     """The finding that a part of it runs meanwhile, and holds GPUs."""
     said: tuple[tuple[str, int], ...]
     """What Kubernetes says of its pods, with how many of them, the most frequent first."""
-    silent: int
-    """Pods of which it says nothing."""
+
+
+class Waiting(NamedTuple):
+    """A group as far as a list of all of them is filtered and sorted by it."""
+
+    owner: Owner
+    lines: Sequence[WorkloadLine]
+    pods: Sequence[PodLine]
+    """That wait; none of those that may not be made."""
+    gpus: int
+    oldest: datetime | None
+    resources: frozenset[str]
+    reason: Reason | None
 
     @property
     def cause(self) -> str:
         return self.reason.cause if self.reason else UNEXPLAINED
+
+    @property
+    def queue(self) -> str:
+        return self.lines[0].queue if self.lines else ""
 
 
 class Reasons:
@@ -108,7 +126,8 @@ class Reasons:
             *("subject_kind", "subject_namespace", "subject_name", "finding__pods"),
         ):
             reason = Reason(
-                url=reverse("finding_detail", args=[cluster.slug, identity]),
+                cluster=cluster.slug,
+                fingerprint=identity,
                 severity=severity,
                 cause=cause,
                 title=title,
@@ -121,87 +140,75 @@ class Reasons:
             if slug == WAITING and cause == NOT_MADE:
                 self.not_made.append((owner, reason, gpus, opened_at))
 
-    def of(self, slug: str, owner: Owner, pods: Iterable[str]) -> Reason | None:
-        found = (self._by_pod.get((slug, pod)) for pod in pods)
-        return self._by_subject.get((slug, owner)) or next((reason for reason in found if reason), None)
+    def of(self, slug: str, owner: Owner, pods: Iterable[PodLine]) -> Reason | None:
+        """About the owner itself, or about one of its pods."""
+        about = self._by_subject.get((slug, owner))
+        if about is not None or not self._by_pod:
+            return about
+        found = (self._by_pod.get((slug, f"{owner.namespace}/{pod.name}")) for pod in pods)
+        return next((reason for reason in found if reason), None)
 
 
-def groups_of(slug: str, workloads: Workloads, reasons: Reasons) -> list[Group]:
+def waiting_of(workloads: Workloads, reasons: Reasons) -> list[Waiting]:
     """Everything that waits, and what may not be made."""
     lines: dict[Owner, list[WorkloadLine]] = defaultdict(list)
-    waits: set[Owner] = set()
+    waits: dict[Owner, list[PodLine]] = {}
     for line in workloads.lines:
         # Bare pods of one gang wait for each other: they are one line, whatever each is called.
         owner = line.gang if line.gang is not None and line.owner.kind == "Pod" else line.owner
         lines[owner].append(line)
-        if any(pod.is_waiting for pod in line.pods):
-            waits.add(owner)
-    found = [_group(slug, owner, lines[owner], reasons) for owner in lines if owner in waits]
+        pods = [pod for pod in line.pods if pod.is_waiting]
+        if pods:
+            waits.setdefault(owner, []).extend(pods)
+    found = [_waiting(owner, lines[owner], pods, reasons) for owner, pods in waits.items()]
     for owner, reason, gpus, opened_at in reasons.not_made:
         if owner not in waits:
-            found.append(_not_made(slug, owner, reason, gpus, opened_at, lines.get(owner, ())))
+            found.append(Waiting(owner, lines.get(owner, ()), (), gpus, opened_at, frozenset(), reason))
     return found
 
 
-def _group(slug: str, owner: Owner, lines: list[WorkloadLine], reasons: Reasons) -> Group:
-    pods = [pod for line in lines for pod in line.pods if pod.is_waiting]
-    keys = [f"{owner.namespace}/{pod.name}" for pod in pods]
-    said = Counter(pod.trouble for pod in pods if pod.trouble)
-    first = lines[0]
+def _waiting(owner: Owner, lines: list[WorkloadLine], pods: list[PodLine], reasons: Reasons) -> Waiting:
     resources = {resource for pod in pods for resource in pod.gpus}
-    resources |= {CLAIMS} if any(pod.claims for pod in pods) else set()
-    is_gang_of_pods = owner != first.owner
+    if any(pod.claims for pod in pods):
+        resources.add(CLAIMS)
+    return Waiting(
+        owner=owner,
+        lines=lines,
+        pods=pods,
+        gpus=sum(pod.gpu_count for pod in pods),
+        oldest=min((pod.created_at for pod in pods if pod.created_at), default=None),
+        resources=frozenset(resources),
+        reason=reasons.of(WAITING, owner, pods),
+    )
+
+
+def group_of(slug: str, waiting: Waiting, reasons: Reasons) -> Group:
+    """All that is shown of it."""
+    owner, lines, pods, gpus, oldest, _, reason = waiting
+    first = lines[0] if lines else None
+    has_page = first is not None and first.owner == owner
     return Group(
         owner=owner,
-        url="" if is_gang_of_pods else workload_url(slug, owner.kind, owner.namespace, owner.name),
+        url=workload_url(slug, owner.kind, owner.namespace, owner.name) if has_page else "",
         pods=len(pods),
-        running=_running(lines),
-        wanted=first.wanted,
-        min_available=first.min_available,
-        gang_scheduler=first.gang_scheduler,
-        queue=first.queue,
+        running=sum(
+            pod.phase == "Running" and pod.deletion_at is None for line in lines for pod in line.pods
+        ),
+        wanted=first.wanted if first else None,
+        min_available=first.min_available if first else None,
+        gang_scheduler=first.gang_scheduler if first else "",
+        queue=waiting.queue,
         priority=max((line.priority for line in lines if line.priority is not None), default=None),
         asks=_asks(pods),
-        gpus=sum(pod.gpu_count for pod in pods),
-        resources=tuple(sorted(resources)),
-        oldest=min((pod.created_at for pod in pods if pod.created_at), default=None),
-        reason=reasons.of(WAITING, owner, keys),
-        partial=reasons.of(PARTIAL, owner, keys),
-        said=tuple(said.most_common(SAID_SHOWN)),
-        silent=sum(not pod.trouble for pod in pods),
-    )
-
-
-def _not_made(
-    slug: str, owner: Owner, reason: Reason, gpus: int, since: datetime | None, lines: Iterable[WorkloadLine]
-) -> Group:
-    lines = list(lines)
-    return Group(
-        owner=owner,
-        url=workload_url(slug, owner.kind, owner.namespace, owner.name) if lines else "",
-        pods=0,
-        running=_running(lines),
-        wanted=lines[0].wanted if lines else None,
-        min_available=lines[0].min_available if lines else None,
-        gang_scheduler=lines[0].gang_scheduler if lines else "",
-        queue=lines[0].queue if lines else "",
-        priority=lines[0].priority if lines else None,
-        asks=(),
         gpus=gpus,
-        resources=(),
-        oldest=since,
+        oldest=oldest,
         reason=reason,
-        partial=None,
-        said=(),
-        silent=0,
+        partial=reasons.of(PARTIAL, owner, pods),
+        said=tuple(Counter(pod.trouble for pod in pods if pod.trouble).most_common(SAID_SHOWN)),
     )
 
 
-def _running(lines: Iterable[WorkloadLine]) -> int:
-    return sum(pod.phase == "Running" and pod.deletion_at is None for line in lines for pod in line.pods)
-
-
-def _asks(pods: list[PodLine]) -> tuple[Ask, ...]:
+def _asks(pods: Iterable[PodLine]) -> tuple[Ask, ...]:
     counted = Counter(_amount(pod) for pod in pods)
     return tuple(Ask(pods=number, amount=amount) for amount, number in counted.most_common())
 

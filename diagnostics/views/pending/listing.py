@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.core.paginator import Paginator
@@ -16,9 +16,10 @@ from diagnostics.models import Cluster, Observation
 from diagnostics.picture import Devices, Workloads
 from diagnostics.rules import catalogue
 from diagnostics.snapshot import State
+from diagnostics.views.cause_words import cause_words
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
 from diagnostics.views.pages_of import Pages, pages_of
-from diagnostics.views.pending.groups import WAITING, Group, Reasons, groups_of, in_words
+from diagnostics.views.pending.groups import WAITING, Group, Reasons, Waiting, group_of, waiting_of
 from diagnostics.views.workloads.seen import sight_of
 
 GROUPS_PER_PAGE = 100
@@ -81,10 +82,11 @@ class PendingListPage(Page):
     address: str
 
 
-SORTS: dict[str, tuple[str, Callable[[Group], tuple[Any, ...]]]] = {
-    "": ("Longest wait", lambda group: (group.oldest is None, group.oldest and group.oldest.timestamp())),
-    "gpus": ("Most GPUs", lambda group: (-group.gpus,)),
-    "pods": ("Most pods", lambda group: (-group.pods,)),
+NEVER = datetime.max.replace(tzinfo=UTC)
+SORTS: dict[str, tuple[str, Callable[[Waiting], Any]]] = {
+    "": ("Longest wait", lambda waiting: waiting.oldest or NEVER),
+    "gpus": ("Most GPUs", lambda waiting: -waiting.gpus),
+    "pods": ("Most pods", lambda waiting: -len(waiting.pods)),
 }
 
 
@@ -93,10 +95,11 @@ def pending_list(request: HtmxRequest, slug: str) -> HttpResponse:
     cluster, frame, now = frame_of(slug, "pending")
     sight = sight_of(cluster)
     has_data = sight.workloads is not None
-    groups = groups_of(slug, sight.workloads, Reasons(cluster)) if sight.workloads else []
+    reasons = Reasons(cluster)
+    everything = waiting_of(sight.workloads, reasons) if sight.workloads else []
     filters = _filters(request)
-    matching = [group for group in groups if _is_wanted(group, filters)]
-    matching.sort(key=lambda group: (group.owner.namespace, group.owner.kind, group.owner.name))
+    matching = [waiting for waiting in everything if _is_wanted(waiting, filters)]
+    matching.sort(key=lambda waiting: (waiting.owner.namespace, waiting.owner.kind, waiting.owner.name))
     matching.sort(key=SORTS[filters.sort][1])
     shown = Paginator(matching, GROUPS_PER_PAGE).get_page(request.GET.get("page"))
     bound = _bound(sight.workloads) if sight.workloads else 0
@@ -104,18 +107,20 @@ def pending_list(request: HtmxRequest, slug: str) -> HttpResponse:
         frame=frame,
         now=now,
         filters=filters,
-        namespaces=tuple(sorted({group.owner.namespace for group in groups})),
-        reasons=tuple((cause, in_words(cause)) for cause in sorted({group.cause for group in groups})),
-        resources=tuple(sorted({resource for group in groups for resource in group.resources})),
+        namespaces=tuple(sorted({waiting.owner.namespace for waiting in everything})),
+        reasons=tuple(
+            (cause, cause_words(cause)) for cause in sorted({waiting.cause for waiting in everything})
+        ),
+        resources=tuple(sorted({resource for waiting in everything for resource in waiting.resources})),
         sorts=tuple((key, label) for key, (label, _) in SORTS.items()),
-        groups=tuple(shown) if has_data else None,
+        groups=tuple(group_of(slug, waiting, reasons) for waiting in shown) if has_data else None,
         pages=pages_of(shown) if has_data else None,
-        total=len(groups),
+        total=len(everything),
         why_not=sight.doubt,
         not_explained=_not_explained(cluster),
-        pods=sum(group.pods for group in matching),
-        gpus=sum(group.gpus for group in matching),
-        oldest=min((group.oldest for group in matching if group.oldest), default=None),
+        pods=sum(len(waiting.pods) for waiting in matching),
+        gpus=sum(waiting.gpus for waiting in matching),
+        oldest=min((waiting.oldest for waiting in matching if waiting.oldest), default=None),
         rooms=_rooms(sight.devices) if sight.devices else None,
         rooms_why_not=sight.devices_doubt,
         bound=bound,
@@ -138,15 +143,15 @@ def _filters(request: HtmxRequest) -> Filters:
     )
 
 
-def _is_wanted(group: Group, filters: Filters) -> bool:
-    owner = group.owner
+def _is_wanted(waiting: Waiting, filters: Filters) -> bool:
+    owner = waiting.owner
     if filters.namespace and owner.namespace != filters.namespace:
         return False
-    if filters.reason and group.cause != filters.reason:
+    if filters.reason and waiting.cause != filters.reason:
         return False
-    if filters.resource and filters.resource not in group.resources:
+    if filters.resource and filters.resource not in waiting.resources:
         return False
-    text = f"{owner.kind} {owner.namespace}/{owner.name} {group.queue}".lower()
+    text = f"{owner.kind} {owner.namespace}/{owner.name} {waiting.queue}".lower()
     return all(word in text for word in filters.q.lower().split())
 
 

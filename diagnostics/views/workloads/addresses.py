@@ -14,12 +14,7 @@ def gpu_url(slug: str, slot: str) -> str:
 def map_url(slug: str, owner: Owner) -> str:
     """The map with the workload's GPUs marked."""
     address = _address("cluster_map", slug)
-    return address and f"{address}?{urlencode({'workload': '/'.join(owner_parts(owner))})}"
-
-
-def owner_parts(owner: Owner) -> tuple[str, str, str]:
-    """Kind, namespace and name."""
-    return owner.kind, owner.namespace, owner.name
+    return address and f"{address}?{urlencode({'workload': f'{owner.kind}/{owner.namespace}/{owner.name}'})}"
 
 
 def _address(view: str, *args: str) -> str:

@@ -21,14 +21,15 @@ from diagnostics.usage.teams import team_of
 from diagnostics.views.bars import Segment, bar
 from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render_page
 from diagnostics.views.pages_of import Pages, pages_of
+from diagnostics.views.plots import Plots, has_plots, part_of, plots_of
 from diagnostics.views.workloads.addresses import gpu_url, map_url
 from diagnostics.views.workloads.found import FindingLine, Findings
 from diagnostics.views.workloads.happened import EVENTS_OVER, EventLine, Holds, events_of, holds_of
-from diagnostics.views.workloads.seen import Mean, Seen, all_seen, sight_of
+from diagnostics.views.workloads.seen import Held, Mean, Seen, all_seen, sight_of
 from diagnostics.views.workloads.spent import Spent, spent_of
 
-PODS_PER_PAGE = 100
-NODES_SHOWN = 100
+PODS_PER_PAGE = 50
+NODES_SHOWN = 40
 
 
 class GpuLink(NamedTuple):
@@ -108,10 +109,16 @@ class WorkloadDetailPage(Page):
     past: tuple[FindingLine, ...]
     spent: Spent | None
     """None where the ledger knows nothing of it."""
-    holds: Holds
-    events: tuple[EventLine, ...]
+    holds: Holds | None
+    """None beside plots that were asked for: no page may ask for everything at once."""
+    events: tuple[EventLine, ...] | None
+    """The same."""
     events_hours: int
     legend: tuple[State, ...]
+    plots: Plots | None
+    """Of the devices that it holds now; None where they were not asked for."""
+    can_plot: bool
+    """It holds some."""
     address: str
 
 
@@ -125,15 +132,26 @@ def workload_detail(request: HtmxRequest, slug: str, kind: str, namespace: str, 
     if seen is None and row is None and sight.workloads is not None:
         msg = "No poll of this cluster has seen such a workload with GPUs."
         raise Http404(msg)
-    findings = Findings(cluster, past_of=owner)
-    holds = holds_of(cluster, row.pk, sight.devices) if row else Holds((), are_more=False)
-    pods = {pod.name for pod in seen.line.pods} if seen else {hold.pod for hold in holds.lines}
+    are_plots_alone = bool(request.htmx) and part_of(request) == "plots"
+    findings = None if are_plots_alone else Findings(cluster, past_of=owner)
+    opened = (findings.of(seen) if seen else findings.of_owner(owner)) if findings else ()
+    is_plotted = "period" in request.GET or part_of(request) == "plots"
+    holds = events = None
+    if not is_plotted:
+        holds = holds_of(cluster, row.pk, sight.devices) if row else Holds((), are_more=False)
+        pods = {pod.name for pod in seen.line.pods} if seen else {hold.pod for hold in holds.lines}
+        events = events_of(cluster, owner, pods, sight.workloads.taken_at if sight.workloads else now)
+    plots = None
+    if is_plotted and has_plots(request) and seen is not None and seen.held:
+        plots = plots_of(cluster, _slots(seen), request.GET.get("period", ""), now)
     page = WorkloadDetailPage(
         frame=frame,
         now=now,
         owner=owner,
         team=_team(cluster, owner, row),
-        present=_present(slug, seen, sight.devices, request.GET.get("page")) if seen else None,
+        present=_present(slug, seen, sight.devices, request.GET.get("page"))
+        if seen and not are_plots_alone
+        else None,
         is_gone=seen is None and sight.workloads is not None and not sight.doubt,
         why_not=sight.doubt,
         devices_why_not=sight.devices_doubt if sight.devices_doubt != sight.doubt else "",
@@ -141,16 +159,18 @@ def workload_detail(request: HtmxRequest, slug: str, kind: str, namespace: str, 
         first_seen=row.first_seen if row else None,
         last_seen=row.last_seen if row else None,
         map_url=map_url(slug, owner) if seen and seen.held else "",
-        findings=findings.of(seen) if seen else findings.of_owner(owner),
-        past=tuple(findings.past),
-        spent=spent_of(cluster, row.pk, now, row.complete_through) if row else None,
+        findings=opened,
+        past=tuple(findings.past) if findings else (),
+        spent=spent_of(cluster, row.pk, now, row.complete_through) if row and not are_plots_alone else None,
         holds=holds,
-        events=events_of(cluster, owner, pods, sight.workloads.taken_at if sight.workloads else now),
+        events=events,
         events_hours=int(EVENTS_OVER.total_seconds() // 3600),
         legend=tuple(State),
+        plots=plots,
+        can_plot=seen is not None and bool(seen.held),
         address=request.get_full_path(),
     )
-    return render_page(request, "pages/workload_detail.html", page, partial="live")
+    return render_page(request, "pages/workload_detail.html", page, partial=part_of(request))
 
 
 class _Known(NamedTuple):
@@ -188,14 +208,14 @@ def _team(cluster: Cluster, owner: Owner, row: _Known | None) -> str:
 
 def _present(slug: str, seen: Seen, devices: Devices | None, asked_page: str | None) -> Present:
     line = seen.line
-    nodes = _nodes(slug, seen, devices)
+    nodes, more_nodes = _nodes(slug, seen, devices)
     pods = sorted(line.pods, key=_pod_order)
     shown = Paginator(pods, PODS_PER_PAGE).get_page(asked_page)
     return Present(
         phase=seen.phase.value,
-        running=seen.running,
-        waiting=seen.waiting,
-        unfinished=seen.unfinished,
+        running=seen.pods.running,
+        waiting=seen.pods.waiting,
+        unfinished=seen.pods.unfinished,
         wanted=line.wanted,
         min_available=line.min_available,
         gang_scheduler=line.gang_scheduler,
@@ -204,15 +224,15 @@ def _present(slug: str, seen: Seen, devices: Devices | None, asked_page: str | N
         gang=line.gang,
         queue=line.queue,
         priority=line.priority,
-        asked=seen.asked,
-        claims=seen.claims,
+        asked=seen.pods.asked,
+        claims=seen.pods.claims,
         held=len(seen.held),
         bar=bar(seen.states),
         utilization=seen.utilization,
         activity=seen.activity,
-        since=seen.since,
-        nodes=nodes[:NODES_SHOWN],
-        more_nodes=max(0, len(nodes) - NODES_SHOWN),
+        since=seen.pods.since,
+        nodes=nodes,
+        more_nodes=more_nodes,
         pods=tuple(
             PodRow(
                 pod=pod,
@@ -225,24 +245,31 @@ def _present(slug: str, seen: Seen, devices: Devices | None, asked_page: str | N
     )
 
 
+def _slots(seen: Seen) -> dict[str, str]:
+    """Slot -> what it is called, with its node where there are several."""
+    is_one = len({held.node for held in seen.held}) == 1
+    return {held.slot: held.cell.name if is_one else f"{held.node} {held.cell.name}" for held in seen.held}
+
+
 def _pod_order(pod: PodLine) -> tuple[bool, bool, bool, str]:
     """What is wrong comes first, what is finished last."""
     return pod.is_finished, not pod.trouble, pod.is_ready, pod.name
 
 
-def _nodes(slug: str, seen: Seen, devices: Devices | None) -> tuple[NodeGpus, ...]:
-    """Its devices by node, in the order of the picture."""
-    by_node: dict[str, list[GpuLink]] = defaultdict(list)
+def _nodes(slug: str, seen: Seen, devices: Devices | None) -> tuple[tuple[NodeGpus, ...], int]:
+    """Its devices on the first nodes, in the order of the picture; and how many more nodes there are."""
+    by_node: dict[str, list[Held]] = defaultdict(list)
     for held in seen.held:
-        by_node[held.node].append(GpuLink(held.cell, gpu_url(slug, held.slot)))
-    return tuple(
+        by_node[held.node].append(held)
+    nodes = [node for node in (devices.nodes if devices else ()) if node.name in by_node]
+    shown = tuple(
         NodeGpus(
             name=node.name,
             url=node_url(slug, node.name),
             rack=node.rack,
             troubles=node.troubles,
-            gpus=tuple(by_node[node.name]),
+            gpus=tuple(GpuLink(held.cell, gpu_url(slug, held.slot)) for held in by_node[node.name]),
         )
-        for node in (devices.nodes if devices else ())
-        if node.name in by_node
+        for node in nodes[:NODES_SHOWN]
     )
+    return shown, len(nodes) - len(shown)

@@ -21,13 +21,20 @@ PAST_SHOWN = 20
 class FindingLine:
     """One finding that concerns a workload."""
 
-    url: str
+    cluster: str
+    """Slug."""
+    fingerprint: str
     severity: str
     rank: int
     title: str
     opened_at: datetime | None
     resolved_at: datetime | None
     resolution: str
+
+    @property
+    def url(self) -> str:
+        """Made when it is shown: of a thousand findings a page shows a few."""
+        return reverse("finding_detail", args=[self.cluster, self.fingerprint])
 
 
 class Findings:
@@ -40,12 +47,15 @@ class Findings:
         self.past: list[FindingLine] = []
         """The last that were resolved, newest first."""
         self._by_subject: dict[tuple[str, str, str], list[FindingLine]] = defaultdict(list)
-        self._by_pod: dict[str, list[FindingLine]] = defaultdict(list)
-        self._by_slot: dict[str, list[FindingLine]] = defaultdict(list)
+        self._by_pod: _ByPlace = defaultdict(lambda: defaultdict(list))
+        """Namespace -> name."""
+        self._by_slot: _ByPlace = defaultdict(lambda: defaultdict(list))
+        """Node -> place in it."""
         for row in cluster.incidents.filter(wanted).order_by("-resolved_at", "-pk").values_list(*_FIELDS):
             status, identity, severity, rank, title, opened_at, resolved_at, resolution, *about = row
             line = FindingLine(
-                url=reverse("finding_detail", args=[cluster.slug, identity]),
+                cluster=cluster.slug,
+                fingerprint=identity,
                 severity=severity,
                 rank=rank,
                 title=title,
@@ -64,12 +74,14 @@ class Findings:
         found = list(self._about(seen.owner))
         if seen.line.gang is not None:
             found += self._about(seen.line.gang)
-        if self._by_pod:
+        if seen.owner.namespace in self._by_pod:
+            by_name = self._by_pod[seen.owner.namespace]
             for pod in seen.line.pods:
-                found += self._by_pod.get(f"{seen.owner.namespace}/{pod.name}", ())
+                found += by_name.get(pod.name, ())
         if self._by_slot:
-            for held in seen.held:
-                found += self._by_slot.get(held.slot, ())
+            for node, cell in seen.held:
+                if node in self._by_slot:
+                    found += self._by_slot[node].get(cell.place, ())
         return _in_order(found)
 
     def of_owner(self, owner: Owner) -> tuple[FindingLine, ...]:
@@ -81,12 +93,16 @@ class Findings:
 
     def _add(self, line: FindingLine, kind: str, namespace: str, name: str, pods: list[str] | None) -> None:
         if kind == "GPU":
-            self._by_slot[name].append(line)
+            node, _, place = name.partition("/")
+            self._by_slot[node][place].append(line)
         else:
             self._by_subject[kind, namespace, name].append(line)
-        for pod in pods or ():
-            self._by_pod[pod].append(line)
+        for key in pods or ():
+            of, _, pod = key.partition("/")
+            self._by_pod[of][pod].append(line)
 
+
+type _ByPlace = dict[str, dict[str, list[FindingLine]]]
 
 _FIELDS = (
     *("status", "fingerprint", "severity", "severity_rank", "title"),
@@ -104,5 +120,5 @@ def _fingerprints(cluster: Cluster, owner: Owner) -> list[str]:
 
 
 def _in_order(lines: Iterable[FindingLine]) -> tuple[FindingLine, ...]:
-    once = {line.url: line for line in lines}
-    return tuple(sorted(once.values(), key=lambda line: (line.rank, line.title, line.url)))
+    once = {line.fingerprint: line for line in lines}
+    return tuple(sorted(once.values(), key=lambda line: (line.rank, line.title, line.fingerprint)))

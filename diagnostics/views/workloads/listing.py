@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.core.paginator import Paginator
@@ -114,9 +114,12 @@ class WorkloadListPage(Page):
     address: str
 
 
+NEVER = datetime.max.replace(tzinfo=UTC)
+
+
 SORTS: dict[str, tuple[str, Callable[[Found], tuple[Any, ...]]]] = {
-    "": ("Worst first", lambda found: (found.rank, -len(found.seen.held), -found.seen.asked)),
-    "gpus": ("Most GPUs", lambda found: (-len(found.seen.held), -found.seen.asked)),
+    "": ("Worst first", lambda found: (found.rank, -len(found.seen.held), -found.seen.pods.asked)),
+    "gpus": ("Most GPUs", lambda found: (-len(found.seen.held), -found.seen.pods.asked)),
     "activity": (
         "Least active",
         # What was not measured is not idle: it comes last.
@@ -126,11 +129,8 @@ SORTS: dict[str, tuple[str, Callable[[Found], tuple[Any, ...]]]] = {
             -len(found.seen.held),
         ),
     ),
-    "waiting": ("Most waiting pods", lambda found: (-found.seen.waiting, -found.seen.asked)),
-    "oldest": (
-        "Oldest",
-        lambda found: (found.seen.since is None, found.seen.since.timestamp() if found.seen.since else 0),
-    ),
+    "waiting": ("Most waiting pods", lambda found: (-found.seen.pods.waiting, -found.seen.pods.asked)),
+    "oldest": ("Oldest", lambda found: (found.seen.pods.since or NEVER,)),
     "name": ("Name", lambda _: ()),
 }
 
@@ -168,7 +168,7 @@ def workload_list(request: HtmxRequest, slug: str) -> HttpResponse:
         total=len(present),
         finished=len(everything) - len(present),
         held=sum(len(found.seen.held) for found in matching),
-        asked=sum(found.seen.asked for found in matching),
+        asked=sum(found.seen.pods.asked for found in matching),
         legend=tuple(State),
         address=request.get_full_path(),
     )
@@ -183,24 +183,28 @@ class Teams:
 
     def __init__(self, cluster: Cluster, taken_at: datetime) -> None:
         self._rules: list[Rule] = team_rules(cluster)
-        self._words: dict[tuple[str, str, str], tuple[dict[str, str], dict[str, str]]] = {}
-        if any(rule.by != By.NAMESPACE for rule in self._rules):
+        self._words: dict[tuple[str, str, str], dict[str, dict[str, str] | None]] = {}
+        fields = [field for field, by in _MAPPED_BY.items() if any(rule.by == by for rule in self._rules)]
+        if fields:
             rows = Workload.objects.filter(cluster=cluster, last_seen__gte=taken_at - LABELS_WITHIN)
-            for *name, labels, annotations in rows.values_list(
-                "kind", "namespace", "name", "labels", "annotations"
-            ):
-                self._words[name[0], name[1], name[2]] = (labels or {}, annotations or {})
+            for kind, namespace, name, *words in rows.values_list("kind", "namespace", "name", *fields):
+                self._words[kind, namespace, name] = dict(zip(fields, words, strict=True))
 
     def of(self, seen: Seen) -> str:
         """As the site maps it now; its namespace where no rule says otherwise."""
-        owner = seen.owner
-        key = (
-            storable_text(owner.kind, 80),
-            storable_text(owner.namespace, 253),
-            storable_text(owner.name, 253),
+        kind, namespace, name = seen.owner.kind, seen.owner.namespace, seen.owner.name
+        words = self._words.get((kind, namespace, name)) if self._words else None
+        if self._words and words is None:
+            key = storable_text(kind, 80), storable_text(namespace, 253), storable_text(name, 253)
+            words = self._words.get(key)
+        words = words or {}
+        return team_of(
+            Owner(namespace, words.get("labels") or {}, words.get("annotations") or {}), self._rules
         )
-        labels, annotations = self._words.get(key, ({}, {}))
-        return team_of(Owner(owner.namespace, labels, annotations), self._rules)
+
+
+_MAPPED_BY = {"labels": By.LABEL, "annotations": By.ANNOTATION}
+"""Field of a workload -> the rules that look at it."""
 
 
 def _filters(request: HtmxRequest) -> Filters:
@@ -260,18 +264,18 @@ def _row(slug: str, found: Found) -> WorkloadRow:
         name=owner.name,
         team=found.team,
         phase=seen.phase.value,
-        running=seen.running,
-        waiting=seen.waiting,
+        running=seen.pods.running,
+        waiting=seen.pods.waiting,
         wanted=line.wanted,
-        pods=seen.unfinished,
+        pods=seen.pods.unfinished,
         held=len(seen.held),
-        asked=seen.asked,
-        claims=seen.claims,
+        asked=seen.pods.asked,
+        claims=seen.pods.claims,
         bar=bar(Counter(dict(seen.states))),
         utilization=seen.utilization,
         activity=seen.activity,
         nodes=tuple((name, node_url(slug, name)) for name in seen.nodes[:NODES_SHOWN]),
         more_nodes=max(0, len(seen.nodes) - NODES_SHOWN),
         findings=found.findings,
-        since=seen.since,
+        since=seen.pods.since,
     )

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from django.db.models import Case, IntegerField, Sum, Value, When
-from django.db.models.functions import TruncDay
 
 from diagnostics.models import STATES, Cluster, UsageHour
 from diagnostics.snapshot import State
@@ -96,9 +95,8 @@ class Spent:
 
 
 class _Line(NamedTuple):
-    day: datetime
-    segment: int
-    """Between which changes of prices."""
+    start: datetime
+    """Of the stretch of a day over which prices stay the same."""
     model: str
     state: State
     is_gap: bool
@@ -106,18 +104,22 @@ class _Line(NamedTuple):
     gpu_ms: int
     waste_ms: int
 
+    @property
+    def day(self) -> datetime:
+        return _midnight(self.start)
+
 
 def spent_of(cluster: Cluster, workload: int, now: datetime, complete_through: datetime | None) -> Spent:
     """The last 30 days (UTC) with today. Two queries."""
     end = _midnight(now) + DAY
     start = end - DAYS * DAY
     prices = price_lines(cluster)
-    cuts = boundaries(prices, start, end)
+    cuts = sorted({*boundaries(prices, start, end), *(start + number * DAY for number in range(DAYS))})
     lines = list(_lines(cluster, workload, cuts))
     short = [line for line in lines if line.day >= end - SHORT_DAYS * DAY]
     highest, bars = _bars(lines, start)
     return Spent(
-        periods=(_period(SHORT_DAYS, short, prices, cuts), _period(DAYS, lines, prices, cuts)),
+        periods=(_period(SHORT_DAYS, short, prices), _period(DAYS, lines, prices)),
         states=_states(short, lines),
         bars=bars,
         highest=highest,
@@ -130,32 +132,32 @@ def _midnight(moment: datetime) -> datetime:
 
 
 def _lines(cluster: Cluster, workload: int, cuts: list[datetime]) -> Iterator[_Line]:
-    """Sums by day, made by the database: a month of one workload has thousands of rows."""
+    """Sums between two cuts, made by the database: a month of one workload has thousands of rows."""
     # Named one by one, the hours are looked up in the index, which begins with them: of a range, the database reads
     # the rows of all workloads, and of a workload those of all its months.
     hours = [cuts[0] + number * timedelta(hours=1) for number in range(DAYS * 24)]
-    segment = Case(
+    stretch = Case(
         *(When(hour__lt=cut, then=Value(number)) for number, cut in enumerate(cuts[1:])),
         output_field=IntegerField(),
     )
     rows = (
         UsageHour.objects.filter(cluster=cluster, workload=workload, hour__in=hours)
-        .annotate(segment=segment, day=TruncDay("hour", tzinfo=UTC))
-        .values_list("day", "segment", "model__name", "state", "is_gap", "is_backfilled")
+        .annotate(stretch=stretch)
+        .values_list("stretch", "model__name", "state", "is_gap", "is_backfilled")
         .annotate(all_ms=Sum("gpu_ms"), all_waste_ms=Sum("waste_ms"))
-        .order_by("day")
+        .order_by("stretch")
     )
-    for day, number, model, state, is_gap, is_backfilled, gpu_ms, waste_ms in rows:
-        yield _Line(day, number, model, STATES[state], is_gap, is_backfilled, int(gpu_ms), int(waste_ms))
+    for number, model, state, is_gap, is_backfilled, gpu_ms, waste_ms in rows:
+        yield _Line(cuts[number], model, STATES[state], is_gap, is_backfilled, int(gpu_ms), int(waste_ms))
 
 
-def _period(days: int, lines: list[_Line], prices: list[PriceLine], cuts: list[datetime]) -> Period:
+def _period(days: int, lines: list[_Line], prices: list[PriceLine]) -> Period:
     costs: dict[str, Decimal] = defaultdict(Decimal)
     wasted: dict[str, Decimal] = defaultdict(Decimal)
     unpriced = 0
     seen = [line for line in lines if not line.is_gap]
     for line in seen:
-        price = price_of(line.model, cuts[line.segment], prices)
+        price = price_of(line.model, line.start, prices)
         if price is None:
             unpriced += line.gpu_ms
             continue
