@@ -66,7 +66,8 @@ def test_the_way_from_signing_in_to_a_copied_command(
         page.get_by_label("Username").fill("sre")
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("heading", name="Findings")).to_be_visible()
+        page.get_by_role("link", name="3 open findings").click()
+        expect(page.get_by_role("heading", name="Findings", exact=True)).to_be_visible()
         assert fits(page)
 
         page.get_by_label("Critical").check()
