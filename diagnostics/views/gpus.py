@@ -12,7 +12,7 @@ from diagnostics.storable import storable_text
 from diagnostics.templatetags.gpuhealth import STATES
 from diagnostics.views.device_history import Change, Hold, allocations_of, changes_of, holds_of
 from diagnostics.views.device_rows import DeviceRow, device_row, holders_of
-from diagnostics.views.latest import node_of
+from diagnostics.views.latest import NOTHING_YET, node_of
 from diagnostics.views.nodes.found import NodeFinding, findings_by_node
 from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render_page
 from diagnostics.views.plots import Plots, has_plots, part_of, plots_of
@@ -87,6 +87,8 @@ def gpu_detail(request: HtmxRequest, slug: str, slot: str) -> HttpResponse:
     cluster, frame, now = frame_of(slug, "nodes")
     node, _, place = slot.partition("/")
     snapshot, why_not = node_of(cluster, node)
+    if why_not == NOTHING_YET and frame.freshness and frame.freshness.taken_at:
+        why_not = ""  # there was a poll: it saw no node that is kept where this one would be
     gpu = _seen(snapshot, node, slot)
     record, ledger = _record(cluster, storable_text(slot, 600))
     if gpu is None and record is None and not why_not:

@@ -10,8 +10,9 @@ from pytest_django import DjangoAssertNumQueries
 from diagnostics.findings import Severity, Subject
 from diagnostics.models import StoredPicture, StoredSnapshot
 from diagnostics.snapshot import Condition, Gpu, Metrics, Snapshot, Source, State, Taint
-from tests.builders import GIB, NOW, ago, gpu, node, snapshot
+from tests.builders import GIB, NOW, ago, event, gpu, node, owner, pod, snapshot
 from tests.pages.conftest import HTMX
+from tests.pages.history import change, device_row, hold, hours, node_row, said, workload_row
 from tests.pages.stored import finding, polled
 from tests.pages.test_findings import flat
 
@@ -297,3 +298,123 @@ def test_gpus_stand_in_the_order_of_their_numbers(browser: Client) -> None:
         "GPU 10",
         "nvidia.com/gpu#0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("?rack=rack-b", ["gpu-2"]),
+        ("?rack=unknown", ["gpu-3"]),
+        ("?model=NVIDIA-H100-80GB-HBM3", ["gpu-2"]),
+        ("?driver=535.1", ["gpu-3"]),
+        ("?state=idle_held", ["gpu-1"]),
+        ("?state=nonsense", []),
+        ("?findings=any", ["gpu-2"]),
+        ("?rack=rack-b&state=idle_held", []),
+    ],
+)
+def test_each_filter_narrows_the_list(browser: Client, query: str, shown: list[str]) -> None:
+    seen = snapshot(
+        node("gpu-1", rack="rack-a"),
+        node("gpu-2", rack="rack-b", labels={"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}),
+        node("gpu-3", labels={"nvidia.com/cuda.driver-version.full": "535.1"}),
+        gpu(0, "gpu-1", state=State.IDLE_HELD),
+    )
+    polled(finding(subject=Subject(kind="Node", name="gpu-2"), nodes=()), seen=seen)
+
+    assert names(browser, query) == shown
+
+
+def test_filters_offer_what_there_is(browser: Client) -> None:
+    polled(seen=snapshot(node("a", rack="r2"), node("b", rack="r1"), node("c")))
+
+    text = browser.get(f"{LIST}?rack=r1").content.decode()
+
+    racks = re.search(r'<select id="filter-rack".*?</select>', text, re.DOTALL)
+    assert racks
+    assert re.findall(r'value="([^"]*)"', racks[0]) == ["", "r1", "r2", "unknown"]
+    assert re.search(r'value="r1"\s+selected', racks[0])
+
+
+@pytest.mark.parametrize(
+    ("sort", "shown"),
+    [
+        ("name", ["a", "b", "c"]),
+        ("rack", ["c", "a", "b"]),
+        ("held", ["b", "a", "c"]),
+        ("free", ["c", "a", "b"]),
+        ("nonsense", ["b", "a", "c"]),
+    ],
+)
+def test_the_list_can_be_ordered(browser: Client, sort: str, shown: list[str]) -> None:
+    seen = snapshot(
+        node("a", rack="r2"),
+        node("b", unschedulable=True),
+        node("c", rack="r1"),
+        gpu(0, "b", holders=("research/train-0",), state=State.EFFECTIVE),
+        gpu(0, "c", state=State.FREE),
+    )
+    polled(seen=seen)
+
+    assert names(browser, f"?sort={sort}") == shown
+
+
+def test_a_finding_about_a_gpu_touches_its_node(browser: Client) -> None:
+    about = finding("GPU101", subject=Subject(kind="GPU", name=gpu().slot), title="Xid 79", nodes=())
+    polled(about, seen=of_one(gpu(0)))
+
+    assert "Xid 79" in page(browser)
+
+
+def test_a_device_leads_to_its_page_and_its_holder_to_the_workload(browser: Client) -> None:
+    held = gpu(0, holders=("research/train-0",))
+    polled(seen=of_one(pod("train-0", root=owner("Job", "train")), held))
+
+    text = page(browser)
+
+    assert f'href="/c/lab/gpus/{held.slot}/"' in text
+    assert 'href="/c/lab/workloads/Job/research/train/"' in text
+
+
+def test_changes_holders_and_events_of_a_node_are_told_newest_first(browser: Client) -> None:
+    of = polled(seen=of_one(gpu(0)))
+    row = node_row(of)
+    change(row, "driver changed", ago(hours=5), before="535.1", after="550.90.07")
+    change(row, "GPU lost", ago(hours=1), gpu().slot, before="allocatable", after="unhealthy")
+    hold(row, workload_row(of), "train-0", ["00000000:10:00.0"], ago(hours=3), ended_at=ago(hours=2))
+    about = {"kind": "Node", "namespace": "", "name": "gpu-1"}
+    said(of, [event("NodeNotReady", "it went away", last_at=ago(minutes=50), **about)], NOW)
+    said(of, [event("Rebooted", "old", **about | {"name": "gpu-2"})], NOW)
+
+    text = flat(page(browser))
+
+    assert re.search(r"GPU lost .*allocatable → unhealthy.*Driver changed 535\.1 → 550\.90\.07", text)
+    assert re.search(r"train-0 .*Job train in research 00000000:10:00\.0 .* 1 h", text)
+    assert "50 min NodeNotReady it went away 1" in text
+    assert "Rebooted" not in text
+
+
+def test_a_node_that_is_gone_keeps_its_page_and_history(browser: Client) -> None:
+    of = polled(seen=snapshot(node("gpu-2")))
+    row = node_row(of, last_seen=ago(days=2), removed_at=ago(days=2), model="A100", driver="535.1")
+    device_row(row)
+    hours(row, [gpu().slot], ago(days=3).date())
+    change(row, "node removed", ago(days=2))
+
+    text = browser.get(f"{LIST}gpu-1/?period=7d").content.decode()
+
+    words = flat(text)
+    assert "was at 2026-05-30 12:00:00 UTC" in words
+    assert "Node removed" in words
+    assert f'href="/c/lab/gpus/{gpu().slot}/"' in text
+    assert "data-figure" in text
+
+
+def test_a_node_that_is_gone_costs_twelve_queries_at_most(
+    browser: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    of = polled(seen=snapshot(node("gpu-2")))
+    device_row(node_row(of))
+
+    with django_assert_max_num_queries(12):
+        page(browser)
