@@ -95,6 +95,13 @@ def retain(pk: int) -> None:
 
 
 @shared_task
+def roll_up_usage() -> None:
+    """The ledger's roll-ups of every cluster, as soon as a team rule has changed."""
+    for cluster in Cluster.objects.all():
+        usage.roll_up(cluster, timezone.now() - settings.RETENTION.usage)
+
+
+@shared_task
 def retain_all() -> None:
     """Every cluster, also those that are declared no more: what is kept of them grows old too."""
     for pk in Cluster.objects.values_list("pk", flat=True):

@@ -21,6 +21,8 @@ from diagnostics.views import (
     rules,
     status,
     style,
+    usage_settings,
+    waste,
     workloads,
 )
 
@@ -75,6 +77,8 @@ urlpatterns = [
         name="workload_detail",
     ),
     path("connect/", connect.connect, name="connect"),
+    path("c/<slug:slug>/waste/", waste.waste, name="waste"),
+    path("settings/usage/", usage_settings.usage_settings, name="usage_settings"),
     path("rules/", rules.rule_list, name="rule_list"),
     path("rules/<slug:code>/", rules.rule_detail, name="rule_detail"),
     path("glossary/", glossary.glossary, name="glossary"),

@@ -18,6 +18,7 @@ from diagnostics.models.usage import (
     Price,
     StateInterval,
     TeamRule,
+    UsageEdit,
     UsageHour,
     UsageRollup,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "TeamRule",
     "Tier",
     "TopologyChange",
+    "UsageEdit",
     "UsageHour",
     "UsageRollup",
     "User",

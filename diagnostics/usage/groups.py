@@ -88,6 +88,8 @@ class Ledger(NamedTuple):
     """Of all groups that may be asked for, whether or not they were."""
     whole: Group
     """All groups in one."""
+    held: Group
+    """The same without what nobody held: free, stranded and unavailable time."""
     unobserved_ms: int
     backfilled_ms: int
     """Of the groups, how much was rebuilt from Prometheus."""

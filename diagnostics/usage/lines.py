@@ -17,7 +17,10 @@ import zstandard
 MOST_BYTES = 2**28
 """What one packed table may come to."""
 LEVEL = 3
-WHOLE, FIELDS = "q", 5
+FIELDS = 5
+WHOLE = "q"
+WIDTHS = {"B": 2**8, "H": 2**16, "I": 2**32}
+"""Type codes of `array` for whole numbers below so much; WHOLE takes all others."""
 
 type Values = tuple[str | None, ...]
 """What a team is mapped by: the namespace, then the value of each label and annotation that rules ask for; empty for
@@ -68,11 +71,12 @@ class Columns:
 
 
 class _Packed(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """As it is stored: each field's whole numbers of 64 bits, lowest byte first."""
+    """As it is stored: each field as whole numbers of one width, lowest byte first."""
 
     kinds: list[Kind]
     owners: list[Values]
-    fields: tuple[bytes, bytes, bytes, bytes, bytes]
+    fields: list[tuple[str, bytes]]
+    """(type code of `array`, numbers)"""
 
 
 class Damaged(ValueError):
@@ -99,34 +103,37 @@ def packed(lines: Iterable[Line]) -> bytes:
     """Summed up and in order, so that equal sums are equal bytes."""
     found = columns(summed(lines))
     fields = [found.workload, found.owner, found.kind, found.gpu_ms, found.waste_ms]
-    stored = _Packed(found.kinds, found.owners, tuple(_bytes(field) for field in fields))  # type: ignore[arg-type]
-    return zstandard.compress(_encoder.encode(stored), LEVEL)
+    stored = _Packed(found.kinds, found.owners, [_bytes(field) for field in fields])
+    return zstandard.ZstdCompressor(LEVEL, write_checksum=True).compress(_encoder.encode(stored))
 
 
 def unpacked(data: bytes) -> Columns:
     """What `packed` was given, summed up. Raises Damaged."""
     try:
         stored = _decoder.decode(zstandard.decompress(data, max_output_size=MOST_BYTES))
-        found = Columns(stored.kinds, stored.owners, [_numbers(field) for field in stored.fields])
+        fields = [_numbers(*field) for field in stored.fields]
     except (msgspec.MsgspecError, zstandard.ZstdError, ValueError) as error:
         raise Damaged(str(error)) from error
-    if len({len(field) for field in stored.fields}) != 1:
+    if len(fields) != FIELDS or len({len(field) for field in fields}) != 1:
         raise Damaged("its columns are not of one length")
-    if max(found.kind, default=-1) >= len(found.kinds) or max(found.owner, default=-1) >= len(found.owners):
-        raise Damaged("a line is of no kind or owner")
-    return found
+    return Columns(stored.kinds, stored.owners, fields)
 
 
-def _bytes(field: array[int]) -> bytes:
+def _bytes(field: array[int]) -> tuple[str, bytes]:
+    """In the smallest width that holds all."""
+    most, least = max(field, default=0), min(field, default=0)
+    code = next((c for c, end in WIDTHS.items() if most < end and least >= 0), WHOLE)
+    packed = array(code, field)
     if sys.byteorder == "big":
-        field = field[:]
-        field.byteswap()
-    return field.tobytes()
+        packed.byteswap()
+    return code, packed.tobytes()
 
 
-def _numbers(data: bytes) -> array[int]:
-    """Raises ValueError for bytes that are cut off."""
-    found = array(WHOLE)
+def _numbers(code: str, data: bytes) -> array[int]:
+    """Raises ValueError for bytes that are cut off, and for a width that there is not."""
+    if code not in WIDTHS and code != WHOLE:
+        raise ValueError("a column is of no known width")
+    found = array(code)
     found.frombytes(data)
     if sys.byteorder == "big":
         found.byteswap()

@@ -1,5 +1,6 @@
 """One question to the ledger: what is summed up, whose it is, and which of it is wanted. Pure."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest
 from typing import NamedTuple
@@ -34,8 +35,8 @@ class _Table(NamedTuple):
     columns: Columns
     whats: list[What | None]
     """By kind; None for unobserved time."""
-    names: list[Name]
-    """By owner."""
+    keys: Keys
+    """Of the values of its owners."""
     admits: list[bool]
     """By owner."""
 
@@ -69,8 +70,9 @@ class Question:
         whats = [
             None if kind.is_gap else What(segment, kind.model, STATES[kind.state]) for kind in columns.kinds
         ]
-        names = [self._name(keys, values) for values in columns.owners]
-        return _Table(columns, whats, names, [self._admits(keys, values) for values in columns.owners])
+        if self.within.is_any:
+            return _Table(columns, whats, keys, [self._admits(keys, values) for values in columns.owners])
+        return _Table(columns, whats, keys, [True] * len(columns.owners))
 
     def groups(
         self, read: Tables, whole: Whats, skip: int, most: int | None
@@ -101,17 +103,17 @@ class Question:
         most: int | None,
     ) -> tuple[list[int], int]:
         """Workloads with most of what is measured, after the first `skip`; and how many have any."""
-        sizes: dict[int, int] = {}
+        sizes: dict[int, int] = defaultdict(int)
         for columns, whats, _, admits in self.prepared(read, "workloads"):
             amounts = measure(columns)
             if all(admits) and all(what is not None for what in whats):
                 for workload, amount in zip(columns.workload, amounts, strict=True):
-                    sizes[workload] = sizes.get(workload, 0) + amount
+                    sizes[workload] += amount
                 continue
             rows = zip(columns.workload, columns.owner, columns.kind, amounts, strict=True)
             for workload, owner, kind, amount in rows:
                 if whats[kind] is not None and admits[owner]:
-                    sizes[workload] = sizes.get(workload, 0) + amount
+                    sizes[workload] += amount
         if without is not None:
             sizes.pop(without, None)
         sizes = {workload: size for workload, size in sizes.items() if size}
@@ -140,15 +142,19 @@ class Question:
                 name = of.model if self.by is Grouping.MODEL else of.state.value
                 groups.setdefault((name,), {})[of] = spent
             return groups
-        for columns, whats, names, admits in ready:
+        for columns, whats, keys, admits in ready:
+            of_owner = [groups.setdefault(self._name(keys, values), {}) for values in columns.owners]
             for owner, kind, gpu_ms, waste_ms in _rows(columns):
                 what = whats[kind]
                 if what is None or not admits[owner]:
                     continue
-                spent = groups.setdefault(names[owner], {}).setdefault(what, [0, 0])
-                spent[0] += gpu_ms
-                spent[1] += waste_ms
-        return groups
+                sums = of_owner[owner]
+                if what in sums:
+                    sums[what][0] += gpu_ms
+                    sums[what][1] += waste_ms
+                else:
+                    sums[what] = [gpu_ms, waste_ms]
+        return {name: found for name, found in groups.items() if found}
 
     def _name(self, keys: Keys, values: Values) -> Name:
         if not values:
@@ -158,8 +164,6 @@ class Question:
         return (self._team(keys, values),) if self.by is Grouping.TEAM else None
 
     def _admits(self, keys: Keys, values: Values) -> bool:
-        if not self.within.is_any:
-            return True
         namespace, team = self.within.namespace, self.within.team
         return (
             bool(values)

@@ -26,6 +26,7 @@ from diagnostics.usage.owners import keys_of
 from diagnostics.usage.prices import boundaries, ceiled, floored
 from diagnostics.usage.question import ANYBODY, Asked, Question, whole_of
 from diagnostics.usage.tables import Tables, tables
+from diagnostics.usage.weights import OF_THE_BOARD
 
 HOUR = timedelta(hours=1)
 
@@ -107,6 +108,7 @@ def summary(
         tuple(group(names.get(key) if isinstance(key, int) else key, whats, prices) for key, whats in chosen),
         count,
         group(None, whole, prices),
+        group(None, {w: spent for w, spent in whole.items() if w.state not in OF_THE_BOARD}, prices),
         known.unobserved_ms,
         known.backfilled_ms,
         prices.unpriced_models,

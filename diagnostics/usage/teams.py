@@ -36,11 +36,16 @@ class Owner(NamedTuple):
 
 def team_of(owner: Owner, rules: Iterable[Rule]) -> str:
     """The team of the first rule that matches; without one, the namespace. Values that are no text match nothing."""
-    for rule in rules:
+    return decided(owner, rules)[0]
+
+
+def decided(owner: Owner, rules: Iterable[Rule]) -> tuple[str, int | None]:
+    """The team, and the place of the rule that names it; None where it is the namespace for want of one."""
+    for place, rule in enumerate(rules):
         value = _value(owner, rule)
         if value and (not rule.pattern or fnmatchcase(value, rule.pattern)):
-            return rule.team or value
-    return owner.namespace
+            return rule.team or value, place
+    return owner.namespace, None
 
 
 def _value(owner: Owner, rule: Rule) -> str:
