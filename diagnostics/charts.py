@@ -111,8 +111,8 @@ def _range(axis: Axis) -> dict[str, Any]:
 
 
 def _plain(name: str) -> str:
-    """Plotly reads a subset of HTML in texts, and turns entities back into characters last of all."""
-    return escape(printable(name, MOST_CHARACTERS), quote=False)
+    """Plotly fills in templates (`%{y}`), reads a subset of HTML, and turns entities back into characters last of all."""
+    return escape(printable(name, MOST_CHARACTERS).replace("%{", "% {"), quote=False)
 
 
 def _local(moment: datetime) -> str:

@@ -105,6 +105,7 @@ def test_a_hostile_name_is_text(name: str) -> None:
     (line,) = drawn(Trace(name, [1.0]))["data"]
 
     assert not re.search(r"[<>]|&(?!amp;|lt;|gt;)", line["name"])
+    assert "%{" not in line["name"]
     assert len(line["name"]) < 400
     assert not re.search(r"[\x00-\x1f\u202a-\u202e]", line["name"])
     assert line["hovertemplate"] == "%{y:,.0f} %"

@@ -108,7 +108,8 @@
     }
   };
 
-  const timeAt = ({ x0, dx }, step) => new Date(Date.parse(`${x0.replace(" ", "T")}Z`) + step * dx).toISOString();
+  // Plotly knows no zones: it counts what it is told as if it were UTC.
+  const timeAt = ({ x0, dx }, step) => Date.parse(`${x0.replace(" ", "T")}Z`) + step * dx;
 
   // The keyboard's way through the values: to the next step at which there is any.
   const read = (figure, key) => {
@@ -121,12 +122,13 @@
     while (step >= 0 && step <= last && !isKnown(step)) step += now === undefined ? -1 : way;
     if (!(step >= 0 && step <= last)) return;
     reading.set(figure, step);
-    const known = traces.map((trace, number) => ({ trace, number })).filter(({ trace }) => trace.y[step] != null);
-    Plotly.Fx.hover(figure, known.map(({ number }) => ({ curveNumber: number, pointNumber: step })), "xy");
+    const at = timeAt(traces[0], step);
+    Plotly.Fx.hover(figure, { xval: at }, "xy");
     const unit = figure.layout.yaxis.ticksuffix;
-    const words = known.map(({ trace }) => `${traces.length > 1 ? `${plain(trace.name)} ` : ""}${trace.y[step]}${unit}`);
+    const known = traces.filter(({ y }) => y[step] !== null && y[step] !== undefined);
+    const words = known.map(({ name, y }) => `${traces.length > 1 ? `${plain(name)} ` : ""}${y[step]}${unit}`);
     const line = figure.parentElement.querySelector("[data-reading]");
-    if (line) line.textContent = `${timeAt(traces[0], step).slice(0, 16).replace("T", " ")}: ${words.join(", ")}`;
+    if (line) line.textContent = `${new Date(at).toISOString().slice(0, 16).replace("T", " ")}: ${words.join(", ")}`;
   };
 
   const plain = (name) => new DOMParser().parseFromString(name, "text/html").documentElement.textContent;
