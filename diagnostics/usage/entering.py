@@ -1,5 +1,7 @@
 """Team rules and prices as people enter them: each change with who made it."""
 
+from decimal import Decimal
+
 from django.db import transaction
 
 from diagnostics.models import Price, TeamRule, UsageEdit, User
@@ -38,7 +40,12 @@ def in_words(row: TeamRule | Price) -> str:
         f"{word} {rfc3339(at)}" for word, at in (("from", row.valid_from), ("until", row.valid_to)) if at
     ]
     held = f", {' '.join(spans)}" if spans else ""
-    return f"{row.per_gpu_hour.normalize():f} {row.currency} per GPU-hour of {row.pattern}, in {where}{held}"
+    return f"{written(row.per_gpu_hour)} {row.currency} per GPU-hour of {row.pattern}, in {where}{held}"
+
+
+def written(price: Decimal) -> str:
+    """`2.5`, `12`, `0.0375`."""
+    return f"{price.normalize():f}"
 
 
 def _note(row: TeamRule | Price, actor: User, action: Action, before: str, after: str) -> None:

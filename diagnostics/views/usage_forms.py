@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django import forms
 from django.core.exceptions import ValidationError
 
-from diagnostics.models import Price, TeamRule
+from diagnostics.models import Cluster, Price, TeamRule
 from diagnostics.text import printable
 
 LABEL = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -20,8 +20,10 @@ FORMAT = "%Y-%m-%dT%H:%M"
 if TYPE_CHECKING:  # Django's own forms take no parameters
     _RuleForm = forms.ModelForm[TeamRule]
     _PriceForm = forms.ModelForm[Price]
+    _ChoiceField = forms.ModelChoiceField[Cluster]
 else:
     _RuleForm = _PriceForm = forms.ModelForm
+    _ChoiceField = forms.ModelChoiceField
 
 
 class _Moment(forms.DateTimeInput):
@@ -38,7 +40,17 @@ def _visible(text: str) -> str:
     return text
 
 
+class _ClusterField(_ChoiceField):
+    def __init__(self) -> None:
+        super().__init__(Cluster.objects.all(), required=False, empty_label="every cluster")
+
+    def label_from_instance(self, obj: Cluster) -> str:
+        return printable(str(obj), 80)
+
+
 class TeamRuleForm(_RuleForm):
+    cluster = _ClusterField()
+
     class Meta:
         model = TeamRule
         fields = ("priority", "by", "key", "pattern", "team", "cluster")
@@ -54,10 +66,6 @@ class TeamRuleForm(_RuleForm):
             "pattern": "With * and ? for any characters. Empty: whatever it is.",
             "team": "Empty: the value itself is the team.",
         }
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["cluster"].empty_label = "every cluster"  # type: ignore[attr-defined]
 
     def clean_pattern(self) -> str:
         return _visible(self.cleaned_data["pattern"])
@@ -81,6 +89,8 @@ class TeamRuleForm(_RuleForm):
 
 
 class PriceForm(_PriceForm):
+    cluster = _ClusterField()
+
     class Meta:
         model = Price
         fields = ("pattern", "per_gpu_hour", "currency", "valid_from", "valid_to", "cluster")
@@ -97,10 +107,6 @@ class PriceForm(_PriceForm):
             "valid_to": "From then on it holds no more. Empty: until further notice.",
         }
         widgets: ClassVar = {"valid_from": _Moment(), "valid_to": _Moment()}
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["cluster"].empty_label = "every cluster"  # type: ignore[attr-defined]
 
     def clean_pattern(self) -> str:
         return _visible(self.cleaned_data["pattern"])

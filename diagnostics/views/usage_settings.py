@@ -15,6 +15,7 @@ from kombu.exceptions import OperationalError
 
 from diagnostics.models import Cluster, Price, TeamRule, UsageEdit, User
 from diagnostics.usage import entering
+from diagnostics.usage.entering import written
 from diagnostics.usage.mapping import price_line, team_rule
 from diagnostics.usage.preview import PricedModel, Shares, owners, priced_models, shares
 from diagnostics.views.page import HtmxRequest, Page, bare_frame, render_page
@@ -46,7 +47,8 @@ class RuleRow:
 @dataclass(frozen=True, kw_only=True)
 class UsageSettingsPage(Page):
     rules: tuple[RuleRow, ...]
-    prices: tuple[Price, ...]
+    prices: tuple[tuple[Price, str], ...]
+    """With the price as people write it."""
     rule_form: TeamRuleForm
     price_form: PriceForm
     may_rules: bool
@@ -61,7 +63,8 @@ class UsageSettingsPage(Page):
     """Workloads that no rule matches."""
     is_trial: bool
     """The teams are those that a rule would make that is not saved."""
-    models: tuple[PricedModel, ...]
+    models: tuple[tuple[PricedModel, str], ...]
+    """With the price that wins; empty text where none is known."""
     edits: tuple[UsageEdit, ...]
 
 
@@ -151,7 +154,7 @@ def _page(
             )
             for rule in rules
         ),
-        prices=prices,
+        prices=tuple((price, written(price.per_gpu_hour)) for price in prices),
         rule_form=rule_form,
         price_form=price_form,
         may_rules=_may(request.user, RULE),
@@ -163,7 +166,10 @@ def _page(
         workloads=as_saved.workloads,
         by_namespace=(tried or as_saved).by_namespace,
         is_trial=trial is not None,
-        models=tuple(priced_models(cluster, lines, now)) if cluster else (),
+        models=tuple(
+            (model, written(model.line.per_gpu_hour) if model.line else "")
+            for model in (priced_models(cluster, lines, now) if cluster else ())
+        ),
         edits=tuple(UsageEdit.objects.all()[:EDITS_SHOWN]),
     )
     response = render_page(request, "pages/usage_settings.html", page)
