@@ -8,6 +8,8 @@ from typing import NamedTuple
 from django.core.paginator import Paginator
 from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpResponse
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from diagnostics.models import Cluster, LedgerState, Workload
@@ -19,10 +21,9 @@ from diagnostics.usage.mapping import team_rules
 from diagnostics.usage.teams import Owner as Mapped
 from diagnostics.usage.teams import team_of
 from diagnostics.views.bars import Segment, bar
-from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render_page
+from diagnostics.views.page import HtmxRequest, Page, frame_of, gpu_url, node_url, render_page
 from diagnostics.views.pages_of import Pages, pages_of
 from diagnostics.views.plots import Plots, has_plots, part_of, plots_of
-from diagnostics.views.workloads.addresses import gpu_url, map_url
 from diagnostics.views.workloads.found import FindingLine, Findings
 from diagnostics.views.workloads.happened import EVENTS_OVER, EventLine, Holds, events_of, holds_of
 from diagnostics.views.workloads.seen import Held, Mean, Seen, all_seen, sight_of
@@ -158,7 +159,7 @@ def workload_detail(request: HtmxRequest, slug: str, kind: str, namespace: str, 
         metrics_why_not=sight.devices.metrics_doubt if sight.devices else "",
         first_seen=row.first_seen if row else None,
         last_seen=row.last_seen if row else None,
-        map_url=map_url(slug, owner) if seen and seen.held else "",
+        map_url=_map_url(slug, owner) if seen and seen.held else "",
         findings=opened,
         past=tuple(findings.past) if findings else (),
         spent=spent_of(cluster, row.pk, now, row.complete_through) if row and not are_plots_alone else None,
@@ -171,6 +172,12 @@ def workload_detail(request: HtmxRequest, slug: str, kind: str, namespace: str, 
         address=request.get_full_path(),
     )
     return render_page(request, "pages/workload_detail.html", page, partial=part_of(request))
+
+
+def _map_url(slug: str, owner: Owner) -> str:
+    """The map with the workload's GPUs marked."""
+    named = urlencode({"workload": f"{owner.kind}/{owner.namespace}/{owner.name}"})
+    return f"{reverse('cluster_map', args=[slug])}?{named}"
 
 
 class _Known(NamedTuple):

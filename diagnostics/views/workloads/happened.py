@@ -9,8 +9,7 @@ from diagnostics.archive import event_hours
 from diagnostics.models import Allocation, Cluster
 from diagnostics.picture import Devices, GpuCell, Owner
 from diagnostics.snapshot import Event
-from diagnostics.views.page import node_url
-from diagnostics.views.workloads.addresses import gpu_url
+from diagnostics.views.page import gpu_url, node_url
 
 HOLDS_SHOWN = 40
 SLOTS_SHOWN = 8
