@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -92,9 +93,13 @@ class Up:
             self.body = response.read().decode()
             return response
 
-    def with_children(self) -> "Up":
-        """Broker, worker, beat and web are there."""
-        names = ["gunicorn", "worker", "beat"]
+    def page(self, path: str, cookie: str) -> str:
+        self.get(path, Cookie=cookie)
+        return self.body
+
+    def with_children(self, *wanted: str) -> "Up":
+        """Broker, worker, beat and web are there, or those that are wanted."""
+        names = list(wanted or ("gunicorn", "worker", "beat"))
         if "GPUHEALTH_BROKER_URL" not in os.environ:
             names.append("valkey-server")
 
@@ -151,7 +156,7 @@ def start(tmp_path: Path, database: dict[str, str]) -> Iterator[Callable[..., Up
 
 
 def test_from_nothing_to_findings_and_back_to_nothing(start: Callable[..., Up], tmp_path: Path) -> None:
-    up = start().until_ready().with_children()
+    up = start().until_ready().with_children("gunicorn", "simulated_past")
 
     assert up.get("/healthz").status == 200
     assert up.get("/").getheader("Location") == "/login/?next=/"
@@ -160,9 +165,11 @@ def test_from_nothing_to_findings_and_back_to_nothing(start: Callable[..., Up], 
     entered = up.get(link[1])
     assert entered.status == 302
     cookie = "; ".join(c.partition(";")[0] for c in entered.headers.get_all("Set-Cookie") or [])
-    assert up.get("/c/simulated/findings/", Cookie=cookie).status == 200
+    # The first poll of the past has come, or will soon: the pages are there all the same.
+    up.until(lambda: up.get("/c/simulated/findings/", Cookie=cookie).status == 200)
     assert "GPU" in up.body
-    assert re.search(r"history +observing 35 simulated minutes \.\.\.\n +[1-9]\d* findings", up.text)
+    assert "history   two simulated weeks are observed first" in up.text
+    up.until(lambda: "its past is being observed" in up.page("/c/simulated/findings/", cookie))
     stylesheet = re.search(r'href="(/static/css/[^"]+\.[0-9a-f]{12}\.css)"', up.body)
     assert stylesheet, "static files have names that change with their content"
     assert up.get(stylesheet[1]).status == 200
@@ -180,10 +187,25 @@ def test_from_nothing_to_findings_and_back_to_nothing(start: Callable[..., Up], 
     assert up.text.endswith("Ended.\n")
     assert "Traceback" not in up.text
 
+    polls = observed(tmp_path)
+    assert polls
     again = start().until_ready()
-    assert "history" not in again.text, "only a new database gets one"
+    again.until(lambda: "history" in again.text)
+    again.until(lambda: len(observed(tmp_path)) > len(polls))
     again.process.terminate()
     assert again.ended() == 0
+    moments = observed(tmp_path)
+    assert moments[: len(polls)] == polls, "an interrupted history goes on where it was"
+    assert moments == sorted(set(moments))
+
+
+def observed(folder: Path) -> list[str]:
+    """The moments that have been observed, in the order in which they were."""
+    if "GPUHEALTH_DATABASE_URL" in os.environ:
+        pytest.skip("looks into the SQLite file")
+    with closing(sqlite3.connect(f"file:{folder}/data/gpuhealth.sqlite3?mode=ro", uri=True)) as database:
+        rows = database.execute("SELECT taken_at FROM diagnostics_observation ORDER BY id")
+        return [str(at) for (at,) in rows]
 
 
 @pytest.mark.parametrize("name", ["gunicorn", "beat"])

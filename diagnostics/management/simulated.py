@@ -38,7 +38,7 @@ def simulation(folder: Path) -> Iterator[Simulation]:
             "kubeconfig": str(cluster.write_kubeconfig(folder / "kubeconfig")),
             "prometheus": {"url": cluster.prometheus_url},
             # What is asked of its past is worked out only then.
-            "request_timeout_s": 60,
+            "request_timeout_s": 120,
         }
         yield Simulation(cluster.url, fields)
 

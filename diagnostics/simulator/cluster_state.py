@@ -17,6 +17,10 @@ from diagnostics.simulator.pages import Item
 from diagnostics.simulator.workloads import Json, SimPod
 from diagnostics.simulator.world import World
 
+STATES_CACHED = 8
+"""Pods of about so many different states are kept encoded; most are the same in all of them."""
+MOST_KEPT_BYTES = 64 * 2**20
+
 
 class ClusterState:
     """Lists are made when somebody asks for them. `keep` hands out the bytes that an equal object had before."""
@@ -86,6 +90,7 @@ class StateStore:
         self._most = most
         self._states: OrderedDict[datetime, ClusterState] = OrderedDict()
         self._bodies: dict[bytes, bytes] = {}
+        self._kept_bytes = 0
         self._lock = Lock()
 
     def at(self, now: datetime) -> ClusterState:
@@ -93,12 +98,17 @@ class StateStore:
         with self._lock:
             state = self._states.get(second)
             if state is None:
-                state = self._states[second] = ClusterState(build(self.config, second), self._keep)
+                world = build(self.config, second)
+                if encoded_pod.cache_info().currsize > STATES_CACHED * len(world.pods) + 2_000:
+                    encoded_pod.cache_clear()
+                state = self._states[second] = ClusterState(world, self._keep)
                 while len(self._states) > self._most:
                     self._states.popitem(last=False)
             return state
 
     def _keep(self, body: bytes) -> bytes:
-        if len(self._bodies) > 50_000:
+        self._kept_bytes += len(body) if body not in self._bodies else 0
+        if self._kept_bytes > MOST_KEPT_BYTES:
             self._bodies.clear()
+            self._kept_bytes = len(body)
         return self._bodies.setdefault(body, body)

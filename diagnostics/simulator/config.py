@@ -33,7 +33,7 @@ class WorldConfig:
     schedule: Literal["", "month", "week"] = ""
     """`month`: instead of the usual life and of faults the thirty days of `month` run, from the epoch's midnight
     (UTC) on, which must be set. `week`: a working week with faults that come and go, for ever; what always stands is
-    dated from the epoch."""
+    dated from the epoch, before which nobody works on the cluster yet."""
 
     def __post_init__(self) -> None:
         if self.nodes < FEWEST_NODES:

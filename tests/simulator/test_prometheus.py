@@ -17,9 +17,10 @@ from diagnostics.simulator.build import build
 from diagnostics.simulator.config import WORKING_WEEK, WorldConfig
 from diagnostics.simulator.prometheus.api import PrometheusApi
 from diagnostics.simulator.prometheus.scrapes import JOBS, OFFSET_S, SCRAPE_S, Scrapes, frame
-from diagnostics.simulator.prometheus.series import Stored, labels_of
+from diagnostics.simulator.prometheus.series import LOOKBACK_S, Stored, labels_of
 from diagnostics.simulator.prometheus.syntax import Matcher, parsed
 from diagnostics.simulator.server import SimulatedCluster
+from diagnostics.simulator.world import World
 from tests.servers import prometheus
 from tests.simulator.simulated import ask, ask_json
 
@@ -79,6 +80,8 @@ RAW = [
 
 class Kept:
     """The samples of the span without stale markers, as blocks that are loaded have none."""
+
+    lookback_s = LOOKBACK_S
 
     def __init__(self) -> None:
         self.series: dict[tuple[str, Any], Stored] = {}
@@ -205,6 +208,45 @@ def test_labels_and_series_are_those_of_a_real_one(real: str, kept: Kept) -> Non
     theirs = {labels_of(one) for one in ask_json(f"{real}/api/v1/series?{asked}")["data"]}
     ours = json.loads(PrometheusApi(kept).get("/api/v1/series", asked, END).body)["data"]
     assert {labels_of(one) for one in ours} == theirs
+
+
+@pytest.mark.parametrize("query", ["DCGM_FI_DEV_GPU_UTIL", "count(up)", "timestamp(up)"])
+def test_steps_far_apart_give_what_close_ones_give(real: str, kept: Kept, query: str) -> None:
+    """Which is worked out in another way."""
+    asked = {"query": query, "start": START.timestamp() + 55, "end": END.timestamp(), "step": 1260}
+    same(*answers(real, kept, "/api/v1/query_range", **asked))
+    database = PrometheusApi(scrapes())
+    whole, sparse = (
+        json.loads(database.get("/api/v1/query_range", urlencode(asked | {"step": step}), END).body)["data"][
+            "result"
+        ]
+        for step in (420, 1260)
+    )
+    points = {labels_of(one["metric"]): dict(map(tuple, one["values"])) for one in whole}
+    for one in sparse:
+        for at, value in one["values"]:
+            assert points[labels_of(one["metric"])][at] == value
+
+
+def test_only_what_is_asked_for_is_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[datetime] = []
+
+    def noted(config: WorldConfig, at: datetime) -> World:
+        made.append(at)
+        return build(config, at)
+
+    monkeypatch.setattr("diagnostics.simulator.prometheus.scrapes.build", noted)
+    asked = urlencode(
+        {
+            "query": "count(up)",
+            "start": START.timestamp() - 13 * 86_400,
+            "end": END.timestamp(),
+            "step": 86_400,
+        }
+    )
+    answer = PrometheusApi(scrapes()).get("/api/v1/query_range", asked, END)
+    assert len(json.loads(answer.body)["data"]["result"][0]["values"]) == 14
+    assert len(made) == 14
 
 
 def scrapes(now: datetime = END) -> Scrapes:

@@ -143,6 +143,13 @@ def test_what_comes_back_is_another_pod_of_the_same_owner() -> None:
     assert first.uid != second.uid
 
 
+def test_nobody_works_on_it_before_its_epoch() -> None:
+    assert CONFIG.epoch is not None
+    world = build(CONFIG, CONFIG.epoch - timedelta(days=20))
+    assert not world.expected
+    assert not any(pod.devices for pod in world.pods)
+
+
 def test_needs_its_nodes_and_takes_no_faults() -> None:
     with pytest.raises(ValueError, match="the week needs 16 nodes"):
         WorldConfig(schedule="week")

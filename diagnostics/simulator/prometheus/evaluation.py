@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from diagnostics.simulator.prometheus import functions
 from diagnostics.simulator.prometheus.matching import compared, computed, joined
 from diagnostics.simulator.prometheus.series import (
-    LOOKBACK_S,
     Database,
     Grid,
     Labels,
@@ -111,12 +110,27 @@ class _Evaluation:
             msg = "a range vector is only understood as the argument of a function"
             raise BadQuery(msg)
         moments = self._moments(selector)
+        back = self._database.lookback_s
+        if self._grid.count > 1 and self._grid.step_s > 4 * back and selector.at_s is None:
+            return self._far_apart(selector, moments, value_of)
         found = []
-        for stored in self._select(selector, moments[0] - LOOKBACK_S, moments[-1]):
+        for stored in self._select(selector, moments[0] - back, moments[-1]):
             shown = [stored.latest(moment) for moment in moments]
             points: Points = [None if one is None else value_of(*one) for one in shown]
             found.append(Vector(stored.labels, points))
         return found
+
+    def _far_apart(
+        self, selector: Selector, moments: list[float], value_of: Callable[[float, float], float]
+    ) -> list[Vector]:
+        """Step by step: of what lies between two of them nothing is needed."""
+        found: dict[Labels, Points] = {}
+        for place, moment in enumerate(moments):
+            for stored in self._select(selector, moment - self._database.lookback_s, moment):
+                if (one := stored.latest(moment)) is not None:
+                    points = found.setdefault(stored.labels, [None] * len(moments))
+                    points[place] = value_of(*one)
+        return [Vector(labels, points) for labels, points in found.items()]
 
     def _over_range(self, call: Call) -> list[Vector]:
         (selector,) = call.arguments

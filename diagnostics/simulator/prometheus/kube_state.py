@@ -120,7 +120,7 @@ def _of_node(node: dict[str, Any]) -> Iterator[Line]:
             yield _line("kube_node_status_condition", is_so, node=name, **told)
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=30_000)
 def _labels(pairs: Labels) -> Labels:
     """The same object for the same labels."""
     return labels_of(dict(pairs) | TARGET)

@@ -27,30 +27,37 @@ MOST_BLOCKS = 64
 """Sixteen hours of two jobs, about 1 MB each."""
 
 Frame = Iterator[tuple[str, Labels, float]]
+_ABSENT = array("d", [math.nan] * BLOCK_SCRAPES)
 
 
 class _Block:
-    """Half an hour: the values of each series at its scrapes, NaN where it was not there."""
+    """Half an hour of one job: the values of each series at its scrapes, NaN where it was not there."""
 
     def __init__(self, start: int) -> None:
         self.start = start
-        self.count = 0
-        """Scrapes that have been made."""
+        self.made: set[int] = set()
+        """Which scrapes; the others nobody has asked for yet."""
         self.series: dict[str, dict[Labels, array[float]]] = {}
 
-    def scrape(self, frame: Frame) -> None:
-        absent = array("d", [math.nan] * BLOCK_SCRAPES)
+    def time(self, slot: int) -> int:
+        """Of a scrape, in seconds since 1970."""
+        return self.start + slot * SCRAPE_S
+
+    def scrape(self, slot: int, frame: Frame) -> None:
         for name, labels, value in frame:
             by_labels = self.series.setdefault(name, {})
             values = by_labels.get(labels)
             if values is None:
-                values = by_labels[labels] = absent[:]
-            values[self.count] = value
-        self.count += 1
+                values = by_labels[labels] = _ABSENT[:]
+            values[slot] = value
+        self.made.add(slot)
 
 
 class Scrapes:
     """A `series.Database`; `clock` says up to when there are samples."""
+
+    lookback_s = float(SCRAPE_S)
+    """No scrape is ever missed: what the last one does not have has ended."""
 
     def __init__(self, config: WorldConfig, clock: Callable[[], datetime]) -> None:
         """Raises ValueError for a config without an epoch: its past would move along with the time."""
@@ -65,51 +72,57 @@ class Scrapes:
         """Series that pass all matchers, with stale markers where a scrape did not find them any more."""
         names = [matcher for matcher in matchers if matcher.label == "__name__"]
         others = [matcher for matcher in matchers if matcher.label != "__name__"]
-        found: dict[tuple[str, Labels], Stored | None] = {}
         end = min(end, self._clock().timestamp())
-        with self._lock:
-            for job in JOBS:
-                # As an index would do it: a job is only scraped where it has a metric of such a name.
-                if any(all(matcher.matches(name) for matcher in names) for name in job.metrics):
-                    self._gather(found, job, names, others, start, end)
-        yield from (stored for stored in found.values() if stored is not None)
+        for job in JOBS:
+            # As an index would do it: a job is only scraped where it has a metric of such a name.
+            wanted = {name for name in job.metrics if all(matcher.matches(name) for matcher in names)}
+            if wanted:
+                yield from self._of_job(job, wanted, others, start, end)
 
-    def _gather(
-        self,
-        found: dict[tuple[str, Labels], Stored | None],
-        job: "_Job",
-        names: Sequence[Matcher],
-        others: Sequence[Matcher],
-        start: float,
-        end: float,
-    ) -> None:
+    def _of_job(
+        self, job: "_Job", wanted: set[str], others: Sequence[Matcher], start: float, end: float
+    ) -> Iterator[Stored]:
+        found: dict[tuple[str, Labels], Stored | None] = {}
         first = _block_start(start)
         while first <= end:
-            block = self._block(job, first, end)
-            times = [float(block.start + number * SCRAPE_S) for number in range(block.count)]
-            for name, by_labels in block.series.items():
-                if all(matcher.matches(name) for matcher in names):
-                    for labels, values in by_labels.items():
-                        key = (name, labels)
-                        if key not in found:
-                            found[key] = _stored(name, labels, others)
-                        if (stored := found[key]) is not None:
-                            _append(stored, times, values)
-            if times:
+            slots = [n for n in range(BLOCK_SCRAPES) if start < first + n * SCRAPE_S <= end]
+            if slots:
+                times = [float(first + slot * SCRAPE_S) for slot in slots]
+                for key, values in self._content(job, first, slots, wanted):
+                    if key not in found:
+                        found[key] = _stored(*key, others)
+                    if (stored := found[key]) is not None:
+                        _append(stored, times, values, slots)
                 _end_missing(found.values(), times[0])
             first += BLOCK_S
+        yield from (stored for stored in found.values() if stored is not None and stored.times)
 
-    def _block(self, job: "_Job", start: int, end: float) -> _Block:
-        """With all scrapes up to `end` at least."""
-        block = self._blocks.get((job.name, start))
+    def _content(
+        self, job: "_Job", start: int, slots: list[int], wanted: set[str]
+    ) -> list[tuple[tuple[str, Labels], "array[float]"]]:
+        """The series of a block with these scrapes in it; one scrape at a time is made, so that nobody waits long."""
+        with self._lock:
+            block = self._block(job, start)
+        for slot in slots:
+            with self._lock:
+                if slot not in block.made:
+                    moment = datetime.fromtimestamp(block.time(slot), UTC)
+                    block.scrape(slot, job.frame(build(self._config, moment)))
+        with self._lock:
+            return [
+                ((name, labels), values)
+                for name in wanted & block.series.keys()
+                for labels, values in block.series[name].items()
+            ]
+
+    def _block(self, job: "_Job", start: int) -> _Block:
+        key = (job.name, start)
+        block = self._blocks.get(key)
         if block is None:
-            block = self._blocks[job.name, start] = _Block(start)
-        self._blocks.move_to_end((job.name, start))
+            block = self._blocks[key] = _Block(start)
+        self._blocks.move_to_end(key)
         while len(self._blocks) > MOST_BLOCKS:
             self._blocks.popitem(last=False)
-        while block.count < BLOCK_SCRAPES and block.start + block.count * SCRAPE_S <= end:
-            moment = datetime.fromtimestamp(block.start + block.count * SCRAPE_S, UTC)
-            block.scrape(job.frame(build(self._config, moment)))
         return block
 
 
@@ -127,27 +140,28 @@ def _stored(name: str, labels: Labels, matchers: Sequence[Matcher]) -> Stored | 
     return Stored(_named(name, labels))
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=20_000)
 def _named(name: str, labels: Labels) -> Labels:
     return labels_of({"__name__": name, **dict(labels)})
 
 
 def _end_missing(found: Iterable[Stored | None], at: float) -> None:
-    """A stale marker for each series that a block which begins at this time does not have."""
+    """A stale marker for each series that a block, whose first scrape is at this time, does not have."""
     for stored in found:
-        if stored is not None and stored.times[-1] < at and stored.values[-1] is not None:
+        if stored and stored.times and stored.times[-1] < at and stored.values[-1] is not None:
             stored.times.append(at)
             stored.values.append(None)
 
 
-def _append(stored: Stored, times: list[float], values: "array[float]") -> None:
+def _append(stored: Stored, times: list[float], values: "array[float]", slots: list[int]) -> None:
     """The samples of one block, with a stale marker where the series ends in it."""
-    if len(times) == BLOCK_SCRAPES and not math.isnan(sum(values)):
+    if len(slots) == BLOCK_SCRAPES and not math.isnan(sum(values)):
         stored.times += times
         stored.values += values
         return
-    for time, value in zip(times, values, strict=False):
-        if value == value:  # noqa: PLR0124 - not NaN
+    for time, slot in zip(times, slots, strict=True):
+        value = values[slot]
+        if not math.isnan(value):
             stored.times.append(time)
             stored.values.append(value)
         elif stored.values and stored.values[-1] is not None:
@@ -195,7 +209,7 @@ def _with_target(labels: Labels, node: str) -> Labels:
     key = (labels, node)
     found = _made.get(key)
     if found is None:
-        if len(_made) > 50_000:
+        if len(_made) > 20_000:
             _made.clear()
         found = _made[key] = labels_of(dict(labels) | {"instance": f"{node}:9400", "job": "dcgm-exporter"})
     return found

@@ -47,6 +47,10 @@ class Stored:
 class Database(Protocol):
     """Where samples come from."""
 
+    @property
+    def lookback_s(self) -> float:
+        """A sample can be shown for so long: LOOKBACK_S at most."""
+
     def select(self, matchers: Sequence[Matcher], start: float, end: float) -> Iterable[Stored]:
         """Series that pass all matchers, with their samples after `start` up to `end`."""
 
@@ -76,13 +80,13 @@ def labels_of(labels: dict[str, str]) -> Labels:
     return tuple(sorted((name, value) for name, value in labels.items() if value))
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=30_000)
 def without(labels: Labels, names: tuple[str, ...]) -> Labels:
     """The labels but these."""
     return tuple(pair for pair in labels if pair[0] not in names)
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=30_000)
 def only(labels: Labels, names: tuple[str, ...]) -> Labels:
     """Just these labels."""
     return tuple(pair for pair in labels if pair[0] in names)

@@ -14,7 +14,10 @@ _KEPT = {"free", "devices"}
 
 
 def deploy(world: World) -> None:
-    """All but the GPU Operator's pods."""
+    """All but the GPU Operator's pods. Before the epoch nobody works on the cluster yet."""
+    if world.now < world.epoch:
+        baseline.platform(world)
+        return
     arrivals.deploy(world)
     for part in life.PARTS:
         if not part.spans:
