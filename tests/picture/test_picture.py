@@ -71,7 +71,14 @@ def test_a_holder_that_only_the_metrics_know_is_shown() -> None:
 
 
 def test_both_halves_name_the_same_owners() -> None:
-    picture = drawn(snapshot(node(), pod("two", namespace="b"), pod("one", namespace="a", root=TRAIN), gpu(0, holders=("c/three",))))
+    picture = drawn(
+        snapshot(
+            node(),
+            pod("two", namespace="b"),
+            pod("one", namespace="a", root=TRAIN),
+            gpu(0, holders=("c/three",)),
+        )
+    )
     assert picture.devices.owners == tuple(found.owner for found in picture.workloads.lines)
 
 
@@ -140,7 +147,9 @@ def test_what_could_not_be_read_is_said(source: Source, half: str) -> None:
 
 def test_survives_its_stored_form() -> None:
     picture = drawn(
-        snapshot(node(), pod("train-0", namespace="research", root=TRAIN), gpu(0, holders=("research/train-0",)))
+        snapshot(
+            node(), pod("train-0", namespace="research", root=TRAIN), gpu(0, holders=("research/train-0",))
+        )
     )
     first, second = dumps(picture)
     assert (load_devices(first), load_workloads(second)) == picture
