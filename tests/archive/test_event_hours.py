@@ -40,7 +40,7 @@ def backoff(count: int = 1, first: datetime = NOW, last: datetime = NOW, **field
     return event("BackOff", "Back-off restarting failed container", **(defaults | fields))
 
 
-def kept(cluster: Cluster, hours: int = 24, **about: str) -> list[Event]:
+def kept(cluster: Cluster, hours: int = 24, **about: Any) -> list[Event]:
     return archive.events(cluster, NOW - hours * HOUR, NOW + hours * HOUR, **about)
 
 
