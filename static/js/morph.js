@@ -15,6 +15,15 @@
   const innerKey = (node) =>
     node.querySelector("[id]")?.getAttribute("id") ?? node.querySelector("a.row-link")?.getAttribute("href") ?? "";
   const keyOf = (node) => (node.nodeType === Node.ELEMENT_NODE ? idOf(node) || innerKey(node) : "");
+  // Node -> key; rows about the same thing are told apart by their order.
+  const keysOf = (nodes) => {
+    const times = new Map();
+    return [...nodes].map((node) => {
+      const key = keyOf(node);
+      times.set(key, (times.get(key) ?? 0) + 1);
+      return [node, key && `${times.get(key)} ${key}`];
+    });
+  };
   const isSameKind = (now, next) => now.nodeName === next.nodeName && idOf(now) === idOf(next);
 
   const morphAttributes = (now, next) => {
@@ -54,24 +63,26 @@
 
   const morphChildren = (now, next) => {
     const wanted = [...next.childNodes];
-    const wantedKeys = new Set(wanted.map(keyOf).filter(Boolean));
-    const standing = new Map([...now.children].map((child) => [keyOf(child), child]));
+    const keys = new Map([...keysOf(now.childNodes), ...keysOf(wanted)]);
+    const key = (node) => keys.get(node) ?? "";
+    const wantedKeys = new Set(wanted.map(key).filter(Boolean));
+    const standing = new Map([...now.children].map((child) => [key(child), child]));
     standing.delete("");
     let at = now.firstChild; // everything before it is done
 
     const isWantedLater = (node, from) => {
       if (node.nodeType !== Node.ELEMENT_NODE) return false;
-      const isUnclaimed = (other) => isSameKind(node, other) && !standing.has(keyOf(other));
-      return wantedKeys.has(keyOf(node)) || wanted.slice(from).some(isUnclaimed);
+      const isUnclaimed = (other) => isSameKind(node, other) && !standing.has(key(other));
+      return wantedKeys.has(key(node)) || wanted.slice(from).some(isUnclaimed);
     };
 
     // The standing node to be changed into `child`: the one with its key, else the next one of its kind that no later
     // sibling has a better claim to.
     const counterpart = (child, index) => {
-      const keyed = standing.get(keyOf(child));
+      const keyed = standing.get(key(child));
       if (keyed && isSameKind(keyed, child)) return keyed;
       for (let node = at; node; node = node.nextSibling) {
-        if (isSameKind(node, child) && !wantedKeys.has(keyOf(node))) return node;
+        if (isSameKind(node, child) && !wantedKeys.has(key(node))) return node;
         if (child.nodeType !== Node.ELEMENT_NODE || isWantedLater(node, index + 1)) return null;
       }
       return null;
@@ -83,7 +94,7 @@
         now.insertBefore(child, at);
         return;
       }
-      standing.delete(keyOf(node)); // never taken twice
+      standing.delete(key(node)); // never taken twice
       while (at !== node && !isWantedLater(at, index + 1)) {
         const gone = at;
         at = at.nextSibling;

@@ -323,6 +323,13 @@ PART = "<section id='part' {attributes}>{content}</section>"
             id="rows that only their links tell apart",
         ),
         pytest.param(
+            "<p>1 <a class='row-link' href='/1'>a</a></p><p>2 <a class='row-link' href='/1'>b</a></p>",
+            "part.firstChild.mark = 1; part.lastChild.mark = 2",
+            "<p>3 <a class='row-link' href='/1'>a</a></p><p>4 <a class='row-link' href='/1'>b</a></p>",
+            "part.firstChild.mark === 1 && part.lastChild.mark === 2 && part.textContent === '3 a4 b'",
+            id="rows about the same thing",
+        ),
+        pytest.param(
             "<h2>x</h2> <p>y</p>",
             "part.querySelector('h2').mark = 1; part.querySelector('p').mark = 2",
             "<div>banner</div> <h2>x</h2> <p>z</p> <p>last</p>",
