@@ -22,7 +22,7 @@ from diagnostics.views.page import HtmxRequest, Page, bare_frame, render_page
 from diagnostics.views.usage_forms import PriceForm, TeamRuleForm
 
 EDITS_SHOWN = 30
-TEAMS_SHOWN = 50
+TEAMS_SHOWN = 20
 TASK = "diagnostics.tasks.roll_up_usage"
 RULE, PRICE = "rule", "price"
 

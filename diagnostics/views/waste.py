@@ -28,7 +28,7 @@ from diagnostics.views.pages_of import Pages
 from diagnostics.views.periods import NAMED, Period, period_of
 
 GROUPS_PER_PAGE = 100
-SAVINGS_SHOWN = 12
+SAVINGS_SHOWN = 8
 LONGEST_NAME = 253
 
 
