@@ -61,6 +61,11 @@ def confirm(token: str) -> Cluster:
     return Cluster.objects.get(lease_token=token)
 
 
+def forget(slug: str) -> None:
+    """Take the lease of this cluster from a holder that is known to be dead, which would keep it to its end."""
+    Cluster.objects.filter(slug=slug).update(lease_token="", lease_expires_at=None)
+
+
 def _taken(slug: str, lasting: timedelta) -> str | None:
     now = timezone.now()
     token = secrets.token_hex(16)

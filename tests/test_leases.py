@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from diagnostics.leases import Lease, LeaseLost, confirm
+from diagnostics.leases import Lease, LeaseLost, confirm, forget
 from diagnostics.models import Cluster
 from tests.processes import python
 
@@ -108,3 +108,12 @@ def test_of_many_processes_at_once_one_gets_it(cluster: Cluster) -> None:
 
     answers = [contender.communicate(timeout=30)[0] for contender in contenders]
     assert sorted(answers) == ["no\n", "no\n", "yes\n"]
+
+
+def test_that_of_a_dead_holder_can_be_taken_away(cluster: Cluster) -> None:
+    with Lease("prod", LONGEST) as dead:
+        forget("prod")
+        with Lease("prod", LONGEST) as next_one:
+            assert next_one
+        with pytest.raises(LeaseLost):
+            confirm(dead or "")

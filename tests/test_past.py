@@ -95,3 +95,16 @@ def test_real_polls_see_the_past_and_leave_the_rest_to_be_filled(
     again = [poll.taken_at for poll in observe_past("simulated", url, tmp_path)]
     assert set(again).isdisjoint(moments), "nothing is observed twice"
     assert len(again) <= 2, "but what has passed meanwhile"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("short")
+def test_one_that_was_ended_in_the_middle_of_a_poll_leaves_no_moment_out(
+    url: str, tmp_path: Path, settings: Any
+) -> None:
+    settings.CLUSTERS = {}
+    Cluster.objects.create(
+        slug="simulated", lease_token="of a dead one", lease_expires_at=timezone.now() + timedelta(minutes=3)
+    )
+    first = next(observe_past("simulated", url, tmp_path))
+    assert first.taken_at == next(looks(timezone.now())).at

@@ -16,6 +16,7 @@ from urllib.request import urlopen
 from django.conf import settings
 from django.utils import timezone
 
+from diagnostics import leases
 from diagnostics.clusters import declaration
 from diagnostics.models import Cluster, Observation
 from diagnostics.pipeline import observe
@@ -71,6 +72,8 @@ def observe_past(slug: str, url: str, folder: Path) -> Iterator[Observation]:
     """
     paths = _exporter_paths(url)
     interval = settings.POLL_INTERVAL
+    # Nobody else observes it yet: a lease is of an earlier start that was ended in the middle of a poll.
+    leases.forget(slug)
     cluster = Cluster.objects.filter(slug=slug).first()
     for look in looks(timezone.now(), cluster.last_taken_at if cluster else None):
         # What lies between two polls counts as observed only where these are as close as polls have to be.
