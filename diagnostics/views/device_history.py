@@ -13,7 +13,7 @@ from diagnostics.views.page import gpu_url, workload_url
 CHANGES_SHOWN = 30
 ALLOCATIONS_READ = 200
 """Of a node, to find those of one of its devices among them."""
-HOLDS_SHOWN = 30
+HOLDS_SHOWN = 20
 EVENTS_SHOWN = 30
 EVENTS_OVER = timedelta(hours=6)
 SLOTS_SHOWN = 8
