@@ -111,7 +111,7 @@ def _range(axis: Axis) -> dict[str, Any]:
 
 
 def _plain(name: str) -> str:
-    """Plotly fills in templates (`%{y}`), reads a subset of HTML, and turns entities back into characters last of all."""
+    """Plotly fills in templates (`%{y}`), reads a subset of HTML, and at last turns entities back into characters."""
     return escape(printable(name, MOST_CHARACTERS).replace("%{", "% {"), quote=False)
 
 
