@@ -71,8 +71,8 @@ def text(browser: Client, query: str = "") -> str:
 
 
 def rows(browser: Client, query: str = "") -> list[list[str]]:
-    """Words of each line of the first table, cell by cell."""
-    body = page(browser, query).split("<tbody>")[1].split("</tbody>")[0]
+    """Words of each line of the table of groups, cell by cell."""
+    body = page(browser, query).split('id="groups"')[1].split("<tbody>")[1].split("</tbody>")[0]
     return [
         [flat(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)]
         for row in re.findall(r"<tr[^>]*>(.*?)</tr>", body, re.DOTALL)
@@ -138,7 +138,7 @@ def test_the_largest_savings_say_how_and_which_finding_explains_them(browser: Cl
     about = Subject(kind="Job", namespace="space-1", name="job-1")
     held = finding("GPU501", "idle-gpu", subject=about, title="Job job-1 holds 1 GPU without using it")
     polled(held, of=ledger.cluster, at=NOW + timedelta(minutes=1))
-    found = text(browser).split("Largest savings")[1]
+    found = text(browser).split("Largest savings")[1].split("GPU-hours by team")[0]
     assert found.index("job-2") < found.index("job-1")
     assert "L 108 low activity" in found
     assert "none is open" in found
