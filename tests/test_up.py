@@ -155,7 +155,9 @@ def start(tmp_path: Path, database: dict[str, str]) -> Iterator[Callable[..., Up
             up.process.wait(WITHIN_S)
 
 
-def test_from_nothing_to_findings_and_back_to_nothing(start: Callable[..., Up], tmp_path: Path) -> None:
+def test_from_nothing_to_findings_and_back_to_nothing(
+    start: Callable[..., Up], tmp_path: Path, database: dict[str, str]
+) -> None:
     up = start().until_ready().with_children("gunicorn", "simulated_past")
 
     assert up.get("/healthz").status == 200
@@ -187,25 +189,26 @@ def test_from_nothing_to_findings_and_back_to_nothing(start: Callable[..., Up], 
     assert up.text.endswith("Ended.\n")
     assert "Traceback" not in up.text
 
-    polls = observed(tmp_path)
+    polls = observed(tmp_path, database)
     assert polls
     again = start().until_ready()
     again.until(lambda: "history" in again.text)
-    again.until(lambda: len(observed(tmp_path)) > len(polls))
+    again.until(lambda: len(observed(tmp_path, database)) > len(polls))
     again.process.terminate()
     assert again.ended() == 0
-    moments = observed(tmp_path)
+    moments = observed(tmp_path, database)
     assert moments[: len(polls)] == polls, "an interrupted history goes on where it was"
     assert moments == sorted(set(moments))
 
 
-def observed(folder: Path) -> list[str]:
+def observed(folder: Path, database: dict[str, str]) -> list[str]:
     """The moments that have been observed, in the order in which they were."""
-    if "GPUHEALTH_DATABASE_URL" in os.environ:
-        pytest.skip("looks into the SQLite file")
-    with closing(sqlite3.connect(f"file:{folder}/data/gpuhealth.sqlite3?mode=ro", uri=True)) as database:
-        rows = database.execute("SELECT taken_at FROM diagnostics_observation ORDER BY id")
-        return [str(at) for (at,) in rows]
+    asked = "SELECT taken_at FROM diagnostics_observation ORDER BY id"
+    if database:
+        with psycopg.connect(database["GPUHEALTH_DATABASE_URL"]) as server:
+            return [at.isoformat() for (at,) in server.execute(asked)]
+    with closing(sqlite3.connect(f"file:{folder}/data/gpuhealth.sqlite3?mode=ro", uri=True)) as file:
+        return [str(at) for (at,) in file.execute(asked)]
 
 
 @pytest.mark.parametrize("name", ["gunicorn", "beat"])

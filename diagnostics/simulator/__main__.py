@@ -8,13 +8,18 @@ from pathlib import Path
 import click
 
 from diagnostics.simulator import exporter
-from diagnostics.simulator.config import DEMO, FEWEST_NODES, WorldConfig
+from diagnostics.simulator.config import DEMO, FEWEST_NODES, WORKING_WEEK, WorldConfig
 from diagnostics.simulator.faults import CATALOGUE
 from diagnostics.simulator.server import Clock, SimulatedCluster, wall_clock
 
+PAST = timedelta(days=16)
+"""Of the week, so that its Prometheus has two of them."""
+
 
 def chosen(faults: str, nodes: int | None, pods: int | None, seed: int) -> WorldConfig:
-    """`faults`: `demo`, `all`, `none`, or slugs separated by commas. All of them need a larger cluster."""
+    """`faults`: `week`, `demo`, `all`, `none`, or slugs separated by commas. All of them need a larger cluster."""
+    if faults == "week":
+        return replace(WORKING_WEEK, nodes=nodes or WORKING_WEEK.nodes, pods=pods, seed=seed)
     every = {"demo": DEMO.faults, "all": tuple(CATALOGUE), "none": ()}
     slugs = every.get(faults, tuple(s.strip() for s in faults.split(",") if s.strip()))
     return WorldConfig(
@@ -41,7 +46,9 @@ def clock_from(start: datetime | None) -> Clock:
 )
 @click.option("--nodes", type=int, help="8 GPUs each; 12 unless told otherwise.")
 @click.option("--pods", type=int, help="Add healthy pods until there are this many.")
-@click.option("--faults", default="demo", show_default=True, help="Slugs with commas, or demo, all, none.")
+@click.option(
+    "--faults", default="demo", show_default=True, help="Slugs with commas, or week, demo, all, none."
+)
 @click.option("--seed", default=7, show_default=True)
 @click.option(
     "--at", type=click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"]), help="Begin at this time, UTC."
@@ -74,6 +81,8 @@ def main(  # noqa: PLR0913, PLR0917
             with openmetrics.open("w", encoding="utf-8") as file:
                 file.writelines(lines)
             return
+        if config.schedule:
+            config = replace(config, epoch=clock() - PAST)
         cluster = SimulatedCluster(config, clock, port, token)
         cluster.states.at(clock())
     except ValueError as error:
@@ -82,6 +91,7 @@ def main(  # noqa: PLR0913, PLR0917
         if kubeconfig:
             cluster.write_kubeconfig(kubeconfig)
         click.echo(f"Kubernetes API  {cluster.url}")
+        click.echo(f"Prometheus      {cluster.prometheus_url}")
         click.echo(f"exporters       {cluster.url}/nodes/<node>/metrics   (http_sd: {cluster.url}/sd)")
         try:
             while True:

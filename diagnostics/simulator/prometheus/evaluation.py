@@ -31,17 +31,33 @@ from diagnostics.simulator.prometheus.syntax import (
 
 Value = float | str | list[Vector]
 NAME = ("__name__",)
+FAR_APART = 4
+"""Steps that are more look-backs apart than this are evaluated one by one."""
 
 
 def evaluated(query: str, database: Database, grid: Grid) -> float | list[Vector]:
     """A number, or the series that have a value at one of the moments at least. Raises BadQuery."""
-    found = _Evaluation(database, grid).of(parsed(query))
+    expression = parsed(query)
+    is_sparse = grid.count > 1 and grid.step_s > FAR_APART * database.lookback_s
+    found = _by_step(expression, database, grid) if is_sparse else _Evaluation(database, grid).of(expression)
     if isinstance(found, str):
         msg = "a string is no series"
         raise BadQuery(msg)
     if isinstance(found, float):
         return found
     return [vector for vector in found if any(point is not None for point in vector.points)]
+
+
+def _by_step(expression: Expression, database: Database, grid: Grid) -> Value:
+    """One step after the other: of what lies between two of them nothing is needed."""
+    found: dict[Labels, Points] = {}
+    for place, time in enumerate(grid.times):
+        value = _Evaluation(database, Grid(time)).of(expression)
+        if not isinstance(value, list):
+            return value
+        for vector in value:
+            found.setdefault(vector.labels, [None] * grid.count)[place] = vector.points[0]
+    return [Vector(labels, points) for labels, points in found.items()]
 
 
 def samples(query: str, database: Database, at: float) -> list[tuple[Labels, list[float], list[float]]]:
@@ -111,26 +127,12 @@ class _Evaluation:
             raise BadQuery(msg)
         moments = self._moments(selector)
         back = self._database.lookback_s
-        if self._grid.count > 1 and self._grid.step_s > 4 * back and selector.at_s is None:
-            return self._far_apart(selector, moments, value_of)
         found = []
         for stored in self._select(selector, moments[0] - back, moments[-1]):
             shown = [stored.latest(moment) for moment in moments]
             points: Points = [None if one is None else value_of(*one) for one in shown]
             found.append(Vector(stored.labels, points))
         return found
-
-    def _far_apart(
-        self, selector: Selector, moments: list[float], value_of: Callable[[float, float], float]
-    ) -> list[Vector]:
-        """Step by step: of what lies between two of them nothing is needed."""
-        found: dict[Labels, Points] = {}
-        for place, moment in enumerate(moments):
-            for stored in self._select(selector, moment - self._database.lookback_s, moment):
-                if (one := stored.latest(moment)) is not None:
-                    points = found.setdefault(stored.labels, [None] * len(moments))
-                    points[place] = value_of(*one)
-        return [Vector(labels, points) for labels, points in found.items()]
 
     def _over_range(self, call: Call) -> list[Vector]:
         (selector,) = call.arguments
