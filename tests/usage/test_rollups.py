@@ -6,12 +6,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+import time_machine
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from diagnostics import usage
+from diagnostics import tasks, usage
 from diagnostics.models import (
     STATES,
     Price,
@@ -21,11 +22,13 @@ from diagnostics.models import (
     Workload,
 )
 from diagnostics.snapshot import State
+from diagnostics.stretches import Piece
 from diagnostics.usage import Grouping, Within
 from diagnostics.usage.prices import PriceLine, money, price_of
 from diagnostics.usage.rollups import forget
 from diagnostics.usage.teams import By, Owner, Rule, team_of
 from tests.usage.hours import DAY, HOUR, LONG_AGO, MODELS, MONDAY, SPAN_H, Ledger
+from tests.usage.scene import BASE, MIN, Scene, at
 
 pytestmark = pytest.mark.django_db
 
@@ -327,3 +330,37 @@ def test_nobody_can_be_left_out_of_the_groups_but_not_of_the_whole(ledger: Ledge
     held = usage.summary(ledger.cluster, MONDAY, MONDAY + 72 * HOUR, usage.Asked(by, is_held=True)).ledger
     assert {group.name for group in every.groups} - {group.name for group in held.groups} == {None}
     assert (held.group_count, held.whole) == (every.group_count - 1, every.whole)
+
+
+def test_what_back_filling_finds_is_in_the_sums_whatever_was_rolled_up() -> None:
+    scene = Scene()
+    for minute in (0, 1, 3, 5, 300, 302, 360):
+        scene.poll(minute, {"gpu-1/a": "busy"})
+    assert usage.roll_up(scene.cluster, at(-3000)) == 6
+    gap = usage.sums(scene.cluster, at(0), at(360), Grouping.TEAM)
+    assert gap.unobserved_ms > 0
+    device = scene.device("gpu-1/a")
+    pieces = [
+        Piece(BASE + 60 * MIN, BASE + 120 * MIN, State.IDLE_HELD, (scene.workloads["blue"],), 0.0, False)
+    ]
+    usage.fill(scene.cluster, BASE + 30 * MIN, BASE + 200 * MIN, {device.pk: pieces})
+    filled = usage.sums(scene.cluster, at(0), at(360), Grouping.TEAM)
+    assert filled.backfilled_ms == 60 * MIN
+    assert filled.total_ms == gap.total_ms
+    assert {group.name: group.waste_ms for group in filled.groups}["team-blue",] == 60 * MIN
+    usage.roll_up(scene.cluster, at(-3000))
+    assert usage.sums(scene.cluster, at(0), at(360), Grouping.TEAM) == filled
+
+
+def test_the_hourly_task_rolls_up(ledger: Ledger) -> None:
+    with time_machine.travel(MONDAY + 71 * HOUR, tick=False):
+        tasks.retain(ledger.cluster.pk)
+    assert places(ledger) == (2, 70)
+
+
+def test_a_changed_rule_is_rolled_up_by_a_task_of_its_own(ledger: Ledger) -> None:
+    ledger.roll_up()
+    TeamRule.objects.create(by=By.LABEL, key="team")
+    with time_machine.travel(MONDAY + 71 * HOUR, tick=False):
+        tasks.roll_up_usage()
+    assert set(UsageRollup.objects.values_list("keys", flat=True)) == {'[["label","team"]]'}
