@@ -29,7 +29,9 @@ ADDRESSES = {
     "workload_list": ["lab"],
     "workload_detail": ["lab", "Pod", "research", "train-0"],
     "pending_list": ["lab"],
+    "waste": ["lab"],
     "status": ["lab"],
+    "usage_settings": [],
     "connect": [],
     "rule_list": [],
     "rule_detail": [catalogue()[0].code],
@@ -38,13 +40,14 @@ ADDRESSES = {
 }
 FORMS = {"follow_up"}
 """Where forms are sent to; there is no page."""
-WITH_A_FORM = {"connect"}
+WITH_A_FORM = {"connect", "usage_settings"}
 """Pages that their own form is sent to: tested by themselves."""
 OF_THE_PAST = {"finding_excerpt"}
 """Pages that are asked for by what is stored, and never change: tested by themselves."""
 LIVE = [
     *("overview", "finding_list", "finding_detail", "incident_list", "node_list", "node_detail"),
     *("cluster_map", "gpu_detail", "workload_list", "workload_detail", "pending_list", "status"),
+    "waste",
 ]
 OF_A_CLUSTER = [
     *(
@@ -56,6 +59,7 @@ OF_A_CLUSTER = [
         "workload_list",
         "pending_list",
     ),
+    "waste",
     "status",
 ]
 
@@ -160,7 +164,9 @@ def test_what_did_not_change_is_not_sent_again(browser: Client, name: str) -> No
 
 @live_page
 def test_time_alone_is_no_change(browser: Client, name: str) -> None:
-    first = browser.get(address(name), headers=HTMX)
+    # Not from the full hour on, with which another one begins.
+    with time_machine.travel(NOW + timedelta(seconds=10), tick=False):
+        first = browser.get(address(name), headers=HTMX)
     with time_machine.travel(NOW + timedelta(seconds=90), tick=False):
         again = browser.get(address(name), headers=HTMX | {"If-None-Match": first["ETag"]})
 

@@ -91,8 +91,8 @@ class Command(BaseCommand):
         # After the link, because all of them at once would keep each other from starting.
         supervisor.start("worker", children.worker())
         supervisor.start("beat", children.beat(settings.DATA_DIR / "beat-schedule"))
-        # Beat begins with a pause.
-        for task in ("observe_all", "backfill_all"):
+        # Beat begins with a pause; hours that were observed before are rolled up for plots.
+        for task in ("observe_all", "backfill_all", "retain_all"):
             name = f"diagnostics.tasks.{task}"
             current_app.send_task(name, expires=settings.POLL_INTERVAL.total_seconds())
         connection.close()
