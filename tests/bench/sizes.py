@@ -79,6 +79,7 @@ def _measure() -> list[dict[str, Any]]:
     from django.core.management import call_command
     from django.db import connection
 
+    from diagnostics import usage
     from diagnostics.archive import sizes
     from diagnostics.archive.event_hours import compact
     from diagnostics.models import Cluster
@@ -88,6 +89,7 @@ def _measure() -> list[dict[str, Any]]:
     cluster = Cluster.objects.get(slug="bench")
     _fill_a_day_of_metrics(cluster)
     compact(cluster, last + timedelta(hours=3))
+    usage.roll_up(cluster, BEGIN - timedelta(days=1))
     with connection.cursor() as cursor:
         cursor.execute("VACUUM FULL" if connection.vendor == "postgresql" else "VACUUM")
     found = sizes.sizes(cluster, settings.RETENTION, MINUTE)
