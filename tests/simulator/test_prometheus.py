@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
@@ -28,7 +29,7 @@ START = datetime(2026, 6, 3, 16, 0, OFFSET_S, tzinfo=UTC)
 """On a Wednesday afternoon: jobs end, a sweep begins, faults come."""
 SPAN = timedelta(minutes=40)
 END = START + SPAN - timedelta(seconds=30)
-CONFIG = replace(WORKING_WEEK, epoch=START - timedelta(days=2))
+CONFIG = replace(WORKING_WEEK, epoch=START - timedelta(days=20))
 SCRAPES = [START + number * timedelta(seconds=SCRAPE_S) for number in range(20)]
 EVERY = [("", timedelta(minutes=30)), ('job!="nothing"', timedelta(minutes=11))]
 
@@ -246,7 +247,8 @@ def test_only_what_is_asked_for_is_worked_out(monkeypatch: pytest.MonkeyPatch) -
     )
     answer = PrometheusApi(scrapes()).get("/api/v1/query_range", asked, END)
     assert len(json.loads(answer.body)["data"]["result"][0]["values"]) == 14
-    assert len(made) == 14
+    # One of each old look-back, two of each newer one.
+    assert len(made) <= 2 * 14
 
 
 def scrapes(now: datetime = END) -> Scrapes:
@@ -281,18 +283,23 @@ def test_there_are_no_samples_of_the_future() -> None:
 
 
 def test_a_series_that_ends_is_seen_to_end_at_the_next_scrape() -> None:
-    config = WorldConfig(faults=("xid-95",), epoch=START + timedelta(minutes=10))
-    api = PrometheusApi(Scrapes(config, lambda: START + timedelta(hours=1)))
+    """A job of the working week ends, and its GPU's series goes on without it."""
+    at = START.timestamp() - 4 * 3600
+    found = points(scrapes(), 'DCGM_FI_DEV_FB_USED{pod!=""}', at, END.timestamp())
+    ended = {labels: series for labels, series in found.items() if series[-1][1] is None}
+    assert ended
+    for series in ended.values():
+        earlier, last = series[-2:]
+        assert last[0] - earlier[0] == SCRAPE_S
+        assert earlier[1] is not None
 
-    def holders(minutes: float) -> float:
-        at = START + timedelta(minutes=minutes)
-        asked = urlencode({"query": 'count(DCGM_FI_DEV_FB_USED{pod="grasp-train"})', "time": at.timestamp()})
-        result = json.loads(api.get("/api/v1/query", asked, at).body)["data"]["result"]
-        return float(result[0]["value"][1]) if result else 0
 
-    # The pod ends ten minutes before the epoch, and the GPU's series goes on without it.
-    assert holders(-1) == 1
-    assert holders(SCRAPE_S / 60) == 0
+def test_what_is_old_is_thinned() -> None:
+    assert CONFIG.epoch is not None
+    for start, apart in ((CONFIG.epoch + timedelta(days=14), 240), (CONFIG.epoch + timedelta(days=16), 120)):
+        at = start.timestamp()
+        (series,) = points(scrapes(), 'up{instance="gpu-01:9400"}', at, at + 7200).values()
+        assert {later[0] - earlier[0] for earlier, later in pairwise(series)} == {apart}
 
 
 def test_a_job_has_only_metrics_that_it_is_known_to_have() -> None:

@@ -4,7 +4,7 @@ import math
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from threading import Lock
 from typing import NamedTuple
@@ -19,19 +19,23 @@ from diagnostics.simulator.world import World
 
 SCRAPE_S = 120
 """Far apart, since every scrape of the past that is asked for is made then; a window still has fifteen of them."""
+THINNED = 2
+THINNED_FOR = timedelta(days=15)
+"""So long after the epoch only every second scrape is kept, as stores thin what is old: the two weeks before `up` was
+started first are made at half the cost."""
 OFFSET_S = 7
 """Scrapes come so long after the full minute, as they would not come just on it."""
-BLOCK_SCRAPES = 15
+BLOCK_SCRAPES = 16
 BLOCK_S = BLOCK_SCRAPES * SCRAPE_S
 MOST_BLOCKS = 64
-"""Sixteen hours of two jobs, about 1 MB each."""
+"""Seventeen hours of two jobs, about 1 MB each."""
 
 Frame = Iterator[tuple[str, Labels, float]]
 _ABSENT = array("d", [math.nan] * BLOCK_SCRAPES)
 
 
 class _Block:
-    """Half an hour of one job: the values of each series at its scrapes, NaN where it was not there."""
+    """32 minutes of one job: the values of each series at its scrapes, NaN where it was not there."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -56,7 +60,7 @@ class _Block:
 class Scrapes:
     """A `series.Database`; `clock` says up to when there are samples."""
 
-    lookback_s = float(SCRAPE_S)
+    lookback_s = float(THINNED * SCRAPE_S)
     """No scrape is ever missed: what the last one does not have has ended."""
 
     def __init__(self, config: WorldConfig, clock: Callable[[], datetime]) -> None:
@@ -65,6 +69,7 @@ class Scrapes:
             raise ValueError("a past needs a config with an epoch")
         self._config = config
         self._clock = clock
+        self._whole_from = (config.epoch + THINNED_FOR).timestamp()
         self._blocks: OrderedDict[tuple[str, int], _Block] = OrderedDict()
         self._lock = Lock()
 
@@ -85,7 +90,7 @@ class Scrapes:
         found: dict[tuple[str, Labels], Stored | None] = {}
         first = _block_start(start)
         while first <= end:
-            slots = [n for n in range(BLOCK_SCRAPES) if start < first + n * SCRAPE_S <= end]
+            slots = [n for n in self._kept(first) if start < first + n * SCRAPE_S <= end]
             if slots:
                 times = [float(first + slot * SCRAPE_S) for slot in slots]
                 for key, values in self._content(job, first, slots, wanted):
@@ -96,6 +101,10 @@ class Scrapes:
                 _end_missing(found.values(), times[0])
             first += BLOCK_S
         yield from (stored for stored in found.values() if stored is not None and stored.times)
+
+    def _kept(self, start: int) -> range:
+        """The scrapes of a block that are kept."""
+        return range(0, BLOCK_SCRAPES, 1 if start >= self._whole_from else THINNED)
 
     def _content(
         self, job: "_Job", start: int, slots: list[int], wanted: set[str]
