@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
@@ -25,6 +25,8 @@ from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render
 
 WORST_SHOWN = 6
 CHANGES_SHOWN = 12
+CHANGES_READ = 100
+"""Of each kind: those of one subject are then told in one line."""
 CHANGES_OVER = timedelta(hours=6)
 INCIDENT_KINDS = (
     IncidentEvent.Kind.OPENED,
@@ -102,6 +104,8 @@ class Change:
     subject: str
     detail: str
     url: str
+    times: int = 1
+    """How often, within what was looked at: a crash loop is one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +262,7 @@ def _changes(cluster: Cluster, since: datetime) -> tuple[Change, ...]:
         )
         for at, kind, subject, before, after, node in TopologyChange.objects.filter(
             cluster=cluster, at__gte=since
-        ).values_list("at", "kind", "subject", "before", "after", "node__name")[:CHANGES_SHOWN]
+        ).values_list("at", "kind", "subject", "before", "after", "node__name")[:CHANGES_READ]
     ]
     events = IncidentEvent.objects.filter(
         incident__cluster=cluster, at__gte=since, kind__in=INCIDENT_KINDS
@@ -273,6 +277,15 @@ def _changes(cluster: Cluster, since: datetime) -> tuple[Change, ...]:
         )
         for at, kind, title, fingerprint in events.values_list(
             "at", "kind", "incident__title", "incident__fingerprint"
-        )[:CHANGES_SHOWN]
+        )[:CHANGES_READ]
     ]
-    return tuple(sorted(found, key=lambda change: change.at, reverse=True)[:CHANGES_SHOWN])
+    return _once_each(sorted(found, key=lambda change: change.at, reverse=True))[:CHANGES_SHOWN]
+
+
+def _once_each(changes: list[Change]) -> tuple[Change, ...]:
+    """The latest of each subject and kind, and how often it happened."""
+    times = Counter((change.what, change.subject) for change in changes)
+    latest: dict[tuple[str, str], Change] = {}
+    for change in changes:
+        latest.setdefault((change.what, change.subject), change)
+    return tuple(replace(change, times=times[key]) for key, change in latest.items())

@@ -105,6 +105,21 @@ def test_tells_what_changed_lately(browser: Client) -> None:
     assert "gpu-8" not in found
 
 
+def test_a_crash_loop_is_one_line(browser: Client) -> None:
+    lab = polled()
+    for number in range(5):
+        TopologyChange.objects.create(
+            cluster=lab,
+            at=NOW - timedelta(minutes=number + 1),
+            kind="operator pod restarted",
+            subject="device-plugin on gpu-7",
+            after=f"{9 - number} restarts",
+        )
+    found = text(browser)
+    assert found.count("device-plugin on gpu-7") == 1
+    assert "operator pod restarted 5 × device-plugin on gpu-7 9 restarts" in found
+
+
 def test_a_live_page_is_mostly_told_that_nothing_changed(browser: Client) -> None:
     polled(finding())
     first = browser.get(URL, headers=HTMX)
