@@ -56,7 +56,8 @@ class Hold:
 
 def changes_of(cluster: Cluster, node: str, slot: str = "") -> tuple[Change, ...]:
     """The newest first; only those of one device, and of the node itself, where `slot` is given. One query."""
-    rows = TopologyChange.objects.filter(cluster=cluster, node__name=node)
+    # By the cluster of the node, so that no database walks through all that ever changed in it.
+    rows = TopologyChange.objects.filter(node__cluster=cluster, node__name=node)
     if slot:
         board = slot.partition("/mig-")[0]
         rows = rows.filter(subject__in={slot, board, node})
@@ -75,7 +76,8 @@ def changes_of(cluster: Cluster, node: str, slot: str = "") -> tuple[Change, ...
 
 def allocations_of(cluster: Cluster, node: str, most: int = ALLOCATIONS_READ) -> list[Allocation]:
     """The last on the node and all that are open, newest first, each with its workload. One query."""
-    rows = Allocation.objects.filter(cluster=cluster, node__name=node)
+    # By the cluster of the node, so that no database walks through all that the cluster ever held.
+    rows = Allocation.objects.filter(node__cluster=cluster, node__name=node)
     newest = rows.order_by("-started_at", "-pk").values("pk")[:most]
     wanted = rows.filter(Q(ended_at__isnull=True) | Q(pk__in=newest))
     # Labels and annotations of the workloads are read from JSON otherwise.
