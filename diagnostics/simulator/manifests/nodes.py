@@ -31,7 +31,8 @@ def encoded_node(world: World, node: SimNode) -> bytes:
         *(*node.allocatable().items(), *node.capacity().items()),
     )
     if key not in _ENCODED:
-        if len(_ENCODED) > 20_000:
+        # A few heartbeats of each: older ones do not come back.
+        if len(_ENCODED) > 4 * len(world.nodes) + 64:
             _ENCODED.clear()
         _ENCODED[key] = msgspec.json.encode(node_object(world, node))
     return _ENCODED[key]

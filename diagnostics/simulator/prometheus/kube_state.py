@@ -53,7 +53,7 @@ def lines(world: World) -> Iterator[Line]:
         yield from _of_node(node_object(world, node))
 
 
-@lru_cache(maxsize=2_000)
+@lru_cache(maxsize=800)
 def _pod_lines(pod: SimPod) -> tuple[Line, ...]:
     return tuple(_of_pod(pod_object(pod)))
 
@@ -98,7 +98,7 @@ def _owner_line(meta: dict[str, Any], spec: dict[str, Any], me: dict[str, str]) 
     return _line("kube_pod_owner", 1, **me, **named)
 
 
-@lru_cache(maxsize=2_000)
+@lru_cache(maxsize=800)
 def _workload_lines(workload: Workload) -> tuple[Line, ...]:
     if workload.kind != "Deployment":
         return ()
@@ -120,7 +120,7 @@ def _of_node(node: dict[str, Any]) -> Iterator[Line]:
             yield _line("kube_node_status_condition", is_so, node=name, **told)
 
 
-@lru_cache(maxsize=30_000)
+@lru_cache(maxsize=8_000)
 def _labels(pairs: Labels) -> Labels:
     """The same object for the same labels."""
     return labels_of(dict(pairs) | TARGET)

@@ -149,7 +149,7 @@ def _stored(name: str, labels: Labels, matchers: Sequence[Matcher]) -> Stored | 
     return Stored(_named(name, labels))
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=12_000)
 def _named(name: str, labels: Labels) -> Labels:
     return labels_of({"__name__": name, **dict(labels)})
 
@@ -218,7 +218,7 @@ def _with_target(labels: Labels, node: str) -> Labels:
     key = (labels, node)
     found = _made.get(key)
     if found is None:
-        if len(_made) > 20_000:
+        if len(_made) > 4_000:
             _made.clear()
         found = _made[key] = labels_of(dict(labels) | {"instance": f"{node}:9400", "job": "dcgm-exporter"})
     return found

@@ -80,13 +80,13 @@ def labels_of(labels: dict[str, str]) -> Labels:
     return tuple(sorted((name, value) for name, value in labels.items() if value))
 
 
-@lru_cache(maxsize=30_000)
+@lru_cache(maxsize=12_000)
 def without(labels: Labels, names: tuple[str, ...]) -> Labels:
     """The labels but these."""
     return tuple(pair for pair in labels if pair[0] not in names)
 
 
-@lru_cache(maxsize=30_000)
+@lru_cache(maxsize=12_000)
 def only(labels: Labels, names: tuple[str, ...]) -> Labels:
     """Just these labels."""
     return tuple(pair for pair in labels if pair[0] in names)
