@@ -36,7 +36,6 @@ class Remembered:
     """It is `parts` of `whole` compute slices of its board."""
     first_seen: datetime
     last_seen: datetime
-    last_active: datetime | None
     lost_at: datetime | None
     """Since then it cannot be given to pods."""
     removed_at: datetime | None
@@ -154,7 +153,6 @@ def _remembered(record: Device) -> Remembered:
         whole=record.whole,
         first_seen=record.first_seen,
         last_seen=record.last_seen,
-        last_active=record.last_active,
         lost_at=record.lost_at,
         removed_at=record.removed_at,
     )
