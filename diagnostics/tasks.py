@@ -23,9 +23,12 @@ RETAIN_EVERY_S = 3600.0
 
 @shared_task
 def observe(slug: str) -> None:
-    """One poll of one cluster; what it finds unobserved is filled by a task of its own."""
+    """One poll of one cluster; what was not observed before the first is filled by a task of its own."""
     if slug in settings.CLUSTERS:
+        is_first = not Cluster.objects.filter(slug=slug, last_taken_at__isnull=False).exists()
         pipeline.observe(slug)
+        if is_first:
+            look_for_gaps(slug)
         fill_later(slug)
 
 
@@ -53,7 +56,15 @@ def backfill(slug: str) -> None:
 @shared_task
 def backfill_all() -> None:
     """What polls could not see, and rows that failed or were left by a killed worker."""
-    for cluster in Cluster.objects.filter(slug__in=settings.CLUSTERS):
+    for slug in settings.CLUSTERS:
+        look_for_gaps(slug)
+        fill_later(slug)
+
+
+def look_for_gaps(slug: str) -> None:
+    """Make rows of what was not observed."""
+    cluster = Cluster.objects.filter(slug=slug).first()
+    if cluster is not None:
         find_gaps(
             cluster,
             timezone.now(),
@@ -61,7 +72,6 @@ def backfill_all() -> None:
             reach=settings.BACKFILL,
             thresholds=settings.LIMITS.site,
         )
-        fill_later(cluster.slug)
 
 
 @shared_task

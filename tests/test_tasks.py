@@ -36,6 +36,7 @@ def test_every_cluster_gets_a_poll_that_expires_when_the_next_is_due(
     assert sent == [(("one",), 60.0), (("two",), 60.0)]
 
 
+@pytest.mark.django_db
 def test_a_cluster_that_is_no_longer_declared_is_left_alone(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -43,6 +44,7 @@ def test_a_cluster_that_is_no_longer_declared_is_left_alone(
     settings.CLUSTERS = {"one": DeclaredCluster()}
     monkeypatch.setattr(pipeline, "observe", polled.append)
     monkeypatch.setattr(tasks, "fill_later", lambda slug: None)
+    monkeypatch.setattr(tasks, "look_for_gaps", lambda slug: None)
     for slug in ("one", "gone"):
         tasks.observe(slug)
 

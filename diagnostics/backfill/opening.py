@@ -6,7 +6,7 @@ from django.conf import settings
 
 from diagnostics import usage
 from diagnostics.limits import Thresholds
-from diagnostics.models import Backfill, Cluster
+from diagnostics.models import Backfill, Cluster, Workload
 
 MISSED_POLLS = 2
 """Longer than so many intervals between two polls was not observed (`usage`)."""
@@ -26,45 +26,23 @@ def tail(interval: timedelta, thresholds: Thresholds) -> timedelta:
     return thresholds.window + MISSED_POLLS * interval
 
 
-def open_gaps(
-    cluster: Cluster,
-    taken_at: datetime,
-    previous: datetime | None,
-    *,
-    interval: timedelta,
-    reach: timedelta,
-    thresholds: Thresholds,
-) -> list[Backfill]:
-    """Rows for what the poll at `taken_at` shows not to have been observed since the `previous` one.
-
-    None: it is the first, and the `reach` before it is to be filled. Nothing where the cluster has no Prometheus.
-    One query where there is a gap, none where there is not.
-    """
-    if not _has_prometheus(cluster):
-        return []
-    if previous is None:
-        return open_span(cluster, taken_at - reach, taken_at, tail(interval, thresholds))
-    if taken_at - previous > MISSED_POLLS * interval:
-        start = max(previous, taken_at - reach)
-        return open_span(cluster, start, taken_at, tail(interval, thresholds))
-    return []
-
-
 def open_span(cluster: Cluster, start: datetime, end: datetime, until_judged: timedelta) -> list[Backfill]:
     """A row for the span; its last part as a row of its own, since that has to wait until it can be judged."""
-    if start >= end:
-        return []
+    return Backfill.objects.bulk_create(_parts(cluster, start, end, until_judged)) if start < end else []
+
+
+def _parts(cluster: Cluster, start: datetime, end: datetime, until_judged: timedelta) -> list[Backfill]:
     cut = end - until_judged
     spans = [(start, end)] if cut - start < until_judged else [(start, cut), (cut, end)]
-    return Backfill.objects.bulk_create(
-        [Backfill(cluster=cluster, start=start, end=end, done_from=end) for start, end in spans]
-    )
+    return [Backfill(cluster=cluster, start=start, end=end, done_from=end) for start, end in spans]
 
 
 def find_gaps(
     cluster: Cluster, now: datetime, *, interval: timedelta, reach: timedelta, thresholds: Thresholds
 ) -> list[Backfill]:
-    """Rows for what the ledger calls unobserved and no row covers yet: polls came, but could not see everything."""
+    """Rows for what was not observed and no row covers yet: the `reach` before the first poll, polls that did not come,
+    and those that came but could not see everything. Nothing where the cluster has no Prometheus.
+    """
     if not _has_prometheus(cluster):
         return []
     until_judged = tail(interval, thresholds)
@@ -72,12 +50,21 @@ def find_gaps(
     rows = Backfill.objects.filter(cluster=cluster, end__gt=start).values_list("start", "end")
     covered = sorted(rows)
     found: list[Backfill] = []
+    first = _first_poll(cluster)
+    for begin, stop in _without((start, first), covered) if first is not None and start < first else ():
+        found += _parts(cluster, begin, stop, until_judged)
     for gap in usage.gaps(cluster, start, end):
         for begin, stop in _without(gap, covered):
             is_open = stop >= end
             if stop - begin > MISSED_POLLS * interval and (not is_open or stop - begin >= LONG_GAP):
                 found.append(Backfill(cluster=cluster, start=begin, end=stop, done_from=stop))
     return Backfill.objects.bulk_create(found) if found else []
+
+
+def _first_poll(cluster: Cluster) -> datetime | None:
+    """The row that stands for nobody is as old as the first poll that was recorded."""
+    nobody = Workload.objects.filter(cluster=cluster, kind="")
+    return nobody.values_list("first_seen", flat=True).first()
 
 
 def _without(

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from diagnostics import cli, tasks
+from diagnostics import cli, pipeline, tasks
 from diagnostics.clusters import DeclaredCluster, DeclaredPrometheus
-from diagnostics.models import Backfill, Cluster
+from diagnostics.models import Backfill, Cluster, Workload
 from tests.backfill.past import polled, sums
 from tests.fakes.history import Kept, board, busy, held, served
 from tests.fakes.web import Reply
@@ -102,9 +102,26 @@ def test_a_task_fills_what_is_due_and_asks_for_more(
     assert {row.status for row in Backfill.objects.all()} == {Backfill.Status.DONE}
 
 
+def test_the_month_before_the_first_poll_is_asked_for_with_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[str, ...]] = []
+    monkeypatch.setattr(tasks.backfill, "apply_async", lambda args, expires: sent.append(args))
+    monkeypatch.setattr(pipeline, "observe", lambda slug: None)
+    Cluster.objects.update(last_taken_at=None)
+    tasks.observe("lab")
+    assert sent == [("lab",)]
+    assert min(row.start for row in Backfill.objects.all()) <= NOW - timedelta(days=29)
+    Cluster.objects.update(last_taken_at=NOW)
+    Backfill.objects.all().delete()
+    tasks.observe("lab")
+    assert not Backfill.objects.exists()
+
+
 def test_the_timer_looks_for_what_was_left(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[str, ...]] = []
     monkeypatch.setattr(tasks.backfill, "apply_async", lambda args, expires: sent.append(args))
+    Workload.objects.update(first_seen=NOW - timedelta(days=40))
     tasks.backfill_all()
     assert sent == []
     Backfill.objects.create(cluster=cluster, start=START, end=END, done_from=END, attempts=1)

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from diagnostics import usage
-from diagnostics.backfill import due, find_gaps, open_gaps
+from diagnostics.backfill import due, find_gaps
 from diagnostics.clusters import DeclaredCluster, DeclaredPrometheus
 from diagnostics.limits import Thresholds
-from diagnostics.models import Backfill, Cluster
+from diagnostics.models import Backfill, Cluster, Workload
 from tests.backfill.past import polled
 
 pytestmark = pytest.mark.django_db
@@ -30,37 +30,40 @@ def spans() -> list[tuple[datetime, datetime]]:
     return sorted(Backfill.objects.values_list("start", "end"))
 
 
-def opened(cluster: Cluster, previous: datetime | None) -> list[tuple[datetime, datetime]]:
-    open_gaps(cluster, NOW, previous, reach=30 * DAY, **USUAL)
+def opened(
+    cluster: Cluster, now: datetime = NOW, reach: timedelta = 30 * DAY
+) -> list[tuple[datetime, datetime]]:
+    find_gaps(cluster, now, reach=reach, **USUAL)
     return spans()
 
 
 def test_a_first_poll_opens_the_month_before_it(cluster: Cluster) -> None:
-    assert opened(cluster, None) == [(NOW - 30 * DAY, NOW - TAIL), (NOW - TAIL, NOW)]
+    assert opened(cluster) == [(NOW - 30 * DAY, NOW - TAIL), (NOW - TAIL, NOW)]
 
 
-def test_polls_in_time_open_nothing(cluster: Cluster) -> None:
-    assert opened(cluster, NOW - 2 * MINUTE) == []
+def test_what_was_opened_is_not_opened_again(cluster: Cluster) -> None:
+    month = opened(cluster)
+    for later in (MINUTE, DAY, 29 * DAY, 40 * DAY):
+        assert opened(cluster, NOW + later) == month
 
 
-def test_missed_polls_open_the_time_between(cluster: Cluster) -> None:
-    assert opened(cluster, NOW - 3 * MINUTE) == [(NOW - 3 * MINUTE, NOW)]
+def test_it_is_opened_only_as_far_back_as_the_site_wants(cluster: Cluster) -> None:
+    assert opened(cluster, reach=timedelta()) == []
+    assert opened(cluster, reach=3 * DAY)[0][0] == NOW - 3 * DAY
 
 
-def test_a_gap_is_opened_only_as_far_back_as_the_site_wants(cluster: Cluster) -> None:
-    assert opened(cluster, NOW - 300 * DAY)[0][0] == NOW - 30 * DAY
-    Backfill.objects.all().delete()
-    open_gaps(cluster, NOW, None, reach=timedelta(), **USUAL)
-    assert spans() == []
+def test_nothing_is_opened_before_a_poll_was_recorded(cluster: Cluster) -> None:
+    Workload.objects.all().delete()
+    assert opened(cluster) == []
 
 
 def test_nothing_is_opened_without_a_prometheus(cluster: Cluster, settings: Any) -> None:
     settings.CLUSTERS = {"lab": DeclaredCluster()}
-    assert opened(cluster, None) == []
+    assert opened(cluster) == []
 
 
 def test_the_newest_span_that_can_be_judged_comes_first(cluster: Cluster) -> None:
-    opened(cluster, None)
+    opened(cluster)
     first = due(cluster, NOW, **USUAL)
     assert first is not None
     assert first.end == NOW - TAIL
@@ -70,7 +73,7 @@ def test_the_newest_span_that_can_be_judged_comes_first(cluster: Cluster) -> Non
 
 
 def test_one_span_of_a_cluster_is_filled_at_a_time(cluster: Cluster) -> None:
-    opened(cluster, None)
+    opened(cluster)
     row = Backfill.objects.first()
     assert row is not None
     row.status = Backfill.Status.RUNNING
@@ -98,6 +101,7 @@ def test_what_polls_could_not_see_is_found(cluster: Cluster, monkeypatch: pytest
     Backfill.objects.create(
         cluster=cluster, start=NOW - 10 * hour, end=NOW - 8 * hour, done_from=NOW, status=Backfill.Status.DONE
     )
+    Workload.objects.update(first_seen=NOW - 40 * DAY)
     find_gaps(cluster, NOW, reach=30 * DAY, **USUAL)
     find_gaps(cluster, NOW, reach=30 * DAY, **USUAL)
     assert spans()[1:] == [(NOW - 8 * hour, NOW - 7 * hour)]
