@@ -162,7 +162,9 @@ def _of_metrics(state: SourceState, slug: str, declared: DeclaredCluster) -> tup
         text = f'[clusters.{slug}.prometheus]\nbearer_token_file = "/run/secrets/prometheus-token"'
         return (Cure(words=words, text=text, kind="manifest"),)
     if state is SourceState.FAILED:
-        words = "See whether this machine reaches the declared address ($PROMETHEUS here); it should be ready."
+        words = (
+            "See whether this machine reaches the declared address ($PROMETHEUS here); it should be ready."
+        )
         return (Cure(words=words, text='curl --fail --silent --show-error "$PROMETHEUS/-/ready"'),)
     return (
         Cure(
