@@ -4,7 +4,7 @@ import importlib
 import subprocess
 import sys
 
-PARTS = ("collecting", "recording", "sizes")
+PARTS = ("collecting", "recording", "sizes", "pages")
 
 if __name__ == "__main__":
     match sys.argv[1:]:
