@@ -90,8 +90,9 @@ def recorded(start: datetime, end: datetime) -> tuple[Sums, int]:
 def resolution(start: datetime, end: datetime, every_s: int) -> dict[tuple[str, str], float]:
     """Milliseconds that chance may add or take by team and state, at three standard deviations.
 
-    A span that lasts for f polls and a bit more is seen by one more poll as often as the bit says. The GPUs of one
-    workload change at the same time, and so err together.
+    A span that lasts for f polls and a bit more is seen by one more poll as often as the bit says. One that begins and
+    ends with a poll is seen by one more or not, as the rule has it that ends it ("older than 5 minutes"). The GPUs of
+    one workload change at the same time, and so err together.
     """
     first, last = ((moment - START) // timedelta(seconds=1) for moment in (start, end))
     weights: dict[tuple[int, int, str, str], float] = defaultdict(float)
@@ -103,7 +104,7 @@ def resolution(start: datetime, end: datetime, every_s: int) -> dict[tuple[str, 
                 weights[begun, ended, team, state] += 1 / MIG_INSTANCES if "/mig-" in name else 1.0
     variances: dict[tuple[str, str], float] = defaultdict(float)
     for (begun, ended, team, state), gpus in weights.items():
-        rest = (ended - begun) / every_s % 1
+        rest = 0.5 if begun % every_s == 0 == ended % every_s else (ended - begun) / every_s % 1
         variances[team, state] += rest * (1 - rest) * (gpus * every_s * 1000) ** 2
     return {key: 3 * math.sqrt(variance) for key, variance in variances.items()}
 
