@@ -14,9 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -173,20 +175,20 @@ def _made(folder: Path) -> dict[str, int]:
     cluster = Cluster.objects.get(slug="bench")
     happened.priced(cluster, NOW)
     history = History(cluster, NOW)
-    for part in (
-        history.workloads,
-        history.usage,
-        history.rolled_up,
-        history.states,
-        lambda: happened.incidents(history, user.pk),
-        lambda: happened.changes(history),
-        lambda: happened.measured(history),
-        lambda: happened.polls(history),
-    ):
-        begun, cpu = time.perf_counter(), time.process_time()
-        part()
-        took = f"{time.perf_counter() - begun:6.1f} s {time.process_time() - cpu:6.1f} s"
-        print(took, getattr(part, "__name__", ""), file=sys.stderr)
+    parts: dict[str, Callable[[], None]] = {
+        "workloads": history.workloads,
+        "usage": history.usage,
+        "roll-ups": history.rolled_up,
+        "states": history.states,
+        "incidents": partial(happened.incidents, history, user.pk),
+        "changes": partial(happened.changes, history),
+        "metrics and events": partial(happened.measured, history),
+        "polls": partial(happened.polls, history),
+    }
+    for name, write in parts.items():
+        begun = time.perf_counter()
+        write()
+        print(f"  {connection.vendor}: {name} in {time.perf_counter() - begun:.0f} s", file=sys.stderr)
     with connection.cursor() as cursor:
         cursor.execute(SETTLE[connection.vendor])
     connection.close()  # temporary tables and settings go
