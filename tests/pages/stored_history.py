@@ -60,5 +60,5 @@ def held(of: Workload, pod: str, node: str = "gpu-1", **fields: Any) -> Allocati
     row, _ = Node.objects.get_or_create(cluster=of.cluster, name=node, defaults=ever)
     defaults: dict[str, Any] = {"slots": ["00000000:10:00.0"], "started_at": ago(hours=2)}
     return Allocation.objects.create(
-        cluster=of.cluster, workload=of, node=row, pod=pod, pod_uid=f"uid-{pod}", **(defaults | fields)
+        cluster=of.cluster, workload=of, node=row, pod=pod, pod_uid=f"uid-{pod}"[:60], **(defaults | fields)
     )
