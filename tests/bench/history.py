@@ -94,22 +94,35 @@ class History:
 
     @contextmanager
     def without_indexes(self, model: type[models.Model]) -> Iterator[None]:
-        """Those that are no constraint are made when all rows are there, which takes half the time."""
+        """They are made when all rows are there, which takes half the time; SQLite keeps those of constraints."""
         table = model._meta.db_table
+        quoted = connection.ops.quote_name
+        made = self._indexes(table)
+        for name, _ in made:
+            self.run(f"DROP INDEX {quoted(name)}")
+        unique = [one for one in model._meta.constraints if isinstance(one, models.UniqueConstraint)]
+        if self.is_postgres:
+            self.run(f"ALTER TABLE {table} SET UNLOGGED")
+            with connection.schema_editor() as editor:
+                for one in unique:
+                    editor.remove_constraint(model, one)
+        yield
+        for _, sql in made:
+            self.run(sql)
+        if self.is_postgres:
+            with connection.schema_editor() as editor:
+                for one in unique:
+                    editor.add_constraint(model, one)
+
+    def _indexes(self, table: str) -> list[tuple[str, str]]:
+        """Name and definition of those that are no constraint."""
         self.run(
             "SELECT indexname, indexdef FROM pg_indexes WHERE indexname NOT IN (SELECT conname FROM pg_constraint) "
             f"AND tablename = '{table}'"
             if self.is_postgres
             else f"SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql <> '' AND tbl_name = '{table}'"
         )
-        indexes = self._cursor.fetchall()
-        if self.is_postgres:
-            self.run(f"ALTER TABLE {table} SET UNLOGGED")
-        for name, _ in indexes:
-            self.run(f"DROP INDEX {connection.ops.quote_name(name)}")
-        yield
-        for _, sql in indexes:
-            self.run(sql)
+        return list(self._cursor.fetchall())
 
     def _template_tables(self) -> None:
         adapted = connection.ops.adapt_datetimefield_value
@@ -310,7 +323,10 @@ class History:
         works = "p.begin + (p.until - p.begin) * s.works / 1000"
         with self.without_indexes(StateInterval):
             for day in range(HOURS // 24):
-                pieces = f"pieces p JOIN slots s ON s.slot = p.slot JOIN gpus g ON g.slot = p.slot WHERE p.day = {day}"
+                pieces = (
+                    "pieces p CROSS JOIN slots s CROSS JOIN gpus g "
+                    f"WHERE p.day = {day} AND s.slot = p.slot AND g.slot = p.slot"
+                )
                 self.copied(
                     StateInterval,
                     pieces + " AND p.starts",
