@@ -30,7 +30,7 @@ from tests.postgres import Postgres, programs
 NODES, PODS = 1_000, 10_000
 POLLS = 4
 NOW = datetime(2026, 6, 17, 14, 37, tzinfo=UTC)
-WARM, TIMED, TIMED_VARIANT = 3, 40, 16
+WARM, TIMED, TIMED_VARIANT = 3, 40, 20
 MOST_QUERIES, MOST_MS, MOST_MAP_KB = 12, 150.0, 200.0
 NOTABLE_MS = 15.0
 """Of one query: it is shown where its page misses a limit."""
