@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from celery import current_app
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -14,12 +13,12 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
-from kombu.exceptions import OperationalError
 
 from diagnostics.clusters import DeclaredCluster
 from diagnostics.models import Cluster, Observation
 from diagnostics.snapshot import Source, SourceState
 from diagnostics.views.page import HtmxRequest, Page, bare_frame, render_page
+from diagnostics.views.sending import NotSent, send
 from diagnostics.views.source_cures import SEEN_THROUGH, Cure, cures, manifest
 
 ORDER = (
@@ -28,7 +27,6 @@ ORDER = (
 )  # fmt: skip
 TEST_AGAIN_AFTER_S = 15
 """So often one user may ask for a poll of one cluster. Two polls of a cluster never run at once anyway (leases)."""
-BROKER_WITHIN_S = 3
 
 KUBECONFIG = """\
 umask 077
@@ -192,29 +190,11 @@ def _test(request: HtmxRequest, slug: str) -> str:
     if 0 <= now - asked.get(slug, 0.0) < TEST_AGAIN_AFTER_S:
         return f"A test of {slug} was asked for just now: look again in {TEST_AGAIN_AFTER_S} seconds."
     try:
-        _send(slug)
-    except (OperationalError, OSError) as error:
+        send("diagnostics.tasks.observe", slug, expires=settings.POLL_INTERVAL)
+    except NotSent as error:
         return (
-            f"The test could not be asked for: the broker does not answer ({type(error).__name__}). Polls do not run "
-            "either then; see whether it runs, and GPUHEALTH_BROKER_URL."
+            f"The test could not be asked for: {error}. Polls do not run either then; see whether it runs, and "
+            "GPUHEALTH_BROKER_URL."
         )
     request.session["connection_tests"] = {**asked, slug: now}
     return f"A test of {slug} has been asked for. Its outcome shows here by itself within seconds."
-
-
-def _send(slug: str) -> None:
-    """The ordinary poll, by name. Raises OperationalError or OSError where the broker does not take it in time."""
-    with current_app.connection_for_write() as connection:
-        limits = {
-            "socket_connect_timeout": BROKER_WITHIN_S,
-            "socket_timeout": BROKER_WITHIN_S,
-            "max_retries": 0,
-        }
-        connection.transport_options = {**(connection.transport_options or {}), **limits}
-        current_app.send_task(
-            "diagnostics.tasks.observe",
-            (slug,),
-            expires=settings.POLL_INTERVAL.total_seconds(),
-            connection=connection,
-            retry=False,
-        )

@@ -4,13 +4,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from celery import current_app
 from django.conf import settings
 from django.core.cache import cache
-from kombu.exceptions import OperationalError
 
 from diagnostics.archive import live
 from diagnostics.models import Cluster
+from diagnostics.views.sending import NotSent, send
 
 TASK = "diagnostics.tasks.read_live_range"
 ASK_EVERY = timedelta(seconds=60)
@@ -18,7 +17,6 @@ ASK_EVERY = timedelta(seconds=60)
 OUTDATED_AFTER = timedelta(minutes=10)
 """Older answers are not shown while the next one is awaited."""
 SLOW_AFTER = timedelta(seconds=30)
-BROKER_WITHIN_S = 2.0
 SENT_AGAIN_AFTER = timedelta(seconds=15)
 """Where the broker did not take it."""
 
@@ -66,27 +64,13 @@ def _asked(cluster: Cluster, slots: Collection[str], now: datetime) -> str:
         return ""
     cache.add(f"{key}:since", now, OUTDATED_AFTER.total_seconds())
     try:
-        _send(cluster.slug, sorted(slots))
-    except (OperationalError, OSError) as error:
-        why = f"Prometheus was not asked: the broker does not answer ({type(error).__name__})."
+        send(TASK, cluster.slug, sorted(slots), expires=ASK_EVERY)
+    except NotSent as error:
+        why = f"Prometheus was not asked: {error}."
         cache.delete(key)
         cache.set(f"{key}:failure", why, SENT_AGAIN_AFTER.total_seconds())
         return why
     return ""
-
-
-def _send(slug: str, slots: list[str]) -> None:
-    """Raises OperationalError or OSError where the broker does not take it in time."""
-    with current_app.connection_for_write() as connection:
-        limits = {
-            "socket_connect_timeout": BROKER_WITHIN_S,
-            "socket_timeout": BROKER_WITHIN_S,
-            "max_retries": 0,
-        }
-        connection.transport_options = {**(connection.transport_options or {}), **limits}
-        current_app.send_task(
-            TASK, (slug, slots), expires=ASK_EVERY.total_seconds(), connection=connection, retry=False
-        )
 
 
 def _waiting(cluster: Cluster, slots: Collection[str], now: datetime) -> str:

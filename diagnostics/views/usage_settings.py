@@ -2,16 +2,15 @@
 
 import logging
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from celery import current_app
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
-from kombu.exceptions import OperationalError
 
 from diagnostics.models import Cluster, Price, TeamRule, UsageEdit, User
 from diagnostics.usage import entering
@@ -19,6 +18,7 @@ from diagnostics.usage.entering import written
 from diagnostics.usage.mapping import price_line, team_rule
 from diagnostics.usage.preview import PricedModel, Shares, owners, priced_models, shares
 from diagnostics.views.page import HtmxRequest, Page, bare_frame, render_page
+from diagnostics.views.sending import NotSent, send
 from diagnostics.views.usage_forms import PriceForm, TeamRuleForm
 
 EDITS_SHOWN = 30
@@ -114,9 +114,9 @@ def _done(request: HtmxRequest, is_rule: bool, words: str) -> HttpResponse:
 def _roll_up_soon() -> None:
     """So that a new label counts as fast as the old ones. If nobody takes it, the hourly run does."""
     try:
-        current_app.send_task(TASK, expires=3600.0, retry=False)
-    except (OperationalError, OSError) as error:
-        log.warning("the roll-ups wait for their hour: %s", type(error).__name__)
+        send(TASK, expires=timedelta(hours=1))
+    except NotSent as error:
+        log.warning("the roll-ups wait for their hour: %s", error)
 
 
 def _page(

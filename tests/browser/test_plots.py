@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from celery import current_app
 from django.core.cache import cache
 from playwright.sync_api import Page, expect
 
@@ -12,7 +13,6 @@ from diagnostics.archive.live import Answer, Measured, keep
 from diagnostics.clusters import DeclaredCluster, DeclaredPrometheus
 from diagnostics.models import Cluster
 from diagnostics.snapshot import State
-from diagnostics.views import live
 from tests.browser.conftest import Tab
 from tests.builders import gpu, node, snapshot
 from tests.pages.history import DAY, device_row, hours, node_row, stay
@@ -45,7 +45,7 @@ def asked(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]
     cache.clear()
     settings.CLUSTERS = {"lab": DeclaredCluster(prometheus=DeclaredPrometheus(url="http://prometheus:9090"))}
     found: list[str] = []
-    monkeypatch.setattr(live, "_send", lambda slug, slots: found.append(slug))
+    monkeypatch.setattr(current_app, "send_task", lambda name, args, **_: found.append(args[0]))
     yield found
     cache.clear()
 

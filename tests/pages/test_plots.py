@@ -18,7 +18,7 @@ from pytest_django import DjangoAssertNumQueries
 from diagnostics.archive.live import Answer, Measured, keep
 from diagnostics.clusters import DeclaredCluster, DeclaredPrometheus
 from diagnostics.models import Cluster, MetricDay
-from diagnostics.views import live, plots
+from diagnostics.views import plots
 from tests.builders import GIB, NOW, gpu, node, snapshot
 from tests.pages.conftest import HTMX
 from tests.pages.history import DAY, device_row, hours, node_row
@@ -55,7 +55,7 @@ def sent(settings: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list
     """A Prometheus is declared; the questions that were sent to the worker."""
     settings.CLUSTERS = {"lab": DeclaredCluster(prometheus=DeclaredPrometheus(url="http://prometheus:9090"))}
     found: list[tuple[str, list[str]]] = []
-    monkeypatch.setattr(live, "_send", lambda slug, slots: found.append((slug, slots)))
+    monkeypatch.setattr(current_app, "send_task", lambda name, args, **_: found.append(args))
     return found
 
 
@@ -174,7 +174,7 @@ def test_without_prometheus_nothing_is_asked_and_live_says_why(
     browser: Client, lab: Cluster, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.CLUSTERS = {"lab": DeclaredCluster()}
-    monkeypatch.setattr(live, "_send", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(current_app, "send_task", lambda *_, **__: pytest.fail("asked"))
 
     assert "No Prometheus is declared for this cluster" not in words(browser)
     assert "No Prometheus is declared for this cluster" in words(browser, "?period=3h")
@@ -268,11 +268,11 @@ def test_a_dead_broker_is_named_at_once_and_not_tried_for_each_reader(
 ) -> None:
     tried = []
 
-    def refused(slug: str, slots: list[str]) -> None:
-        tried.append(slug)
+    def refused(name: str, args: tuple[str, list[str]], **_: Any) -> None:
+        tried.append(args[0])
         raise OperationalError("nobody listens")
 
-    monkeypatch.setattr(live, "_send", refused)
+    monkeypatch.setattr(current_app, "send_task", refused)
 
     pages = [text_of(browser) for _ in range(3)]
 
@@ -281,14 +281,6 @@ def test_a_dead_broker_is_named_at_once_and_not_tried_for_each_reader(
     assert "nobody listens" not in page
     assert figures(page)
     assert tried == ["lab"]
-
-
-def test_a_broker_that_is_not_there_is_a_failure_and_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = current_app.connection_for_write
-    monkeypatch.setattr(current_app, "connection_for_write", lambda: connect("redis://127.0.0.1:9/0"))
-
-    with pytest.raises((OperationalError, OSError)):
-        live._send("lab", SLOTS)
 
 
 def test_the_live_part_of_a_page_is_sent_without_plots(browser: Client, lab: Cluster) -> None:

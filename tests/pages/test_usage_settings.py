@@ -38,7 +38,7 @@ EVER = {"first_seen": NOW, "last_seen": NOW}
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the tasks that were sent."""
     names: list[str] = []
-    monkeypatch.setattr(current_app, "send_task", lambda name, **_: names.append(name))
+    monkeypatch.setattr(current_app, "send_task", lambda name, *_, **__: names.append(name))
     return names
 
 
