@@ -30,20 +30,9 @@ class Segment:
 
     state: State | None
     amount: float
-    share: float
-    """Of the whole, 0 to 1."""
     x: float
     width: float
     url: str
-
-    @property
-    def middle(self) -> float:
-        return self.x + self.width / 2
-
-    @property
-    def is_wide(self) -> bool:
-        """There is room for its letter."""
-        return self.width >= WIDTH / 40
 
 
 def bar(
@@ -61,7 +50,6 @@ def bar(
             Segment(
                 state=state,
                 amount=amount,
-                share=amount / total,
                 x=round(x, 1),
                 width=round(width, 1),
                 url=url_of(state),
