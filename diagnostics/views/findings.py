@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from django.core.paginator import Paginator
 from django.db.models import Q
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.views.decorators.http import require_safe
 
 from diagnostics.findings import Severity
 from diagnostics.models import Cluster, Incident, Observation
+from diagnostics.views import asked
 from diagnostics.views.finding_groups import FindingRow, Sort, grouped
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
 from diagnostics.views.pages_of import Pages, pages_of
@@ -26,9 +27,7 @@ SORTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filters:
-    """What the address asks for; empty text for no restriction."""
-
+class Filters(asked.Filters):
     severity: str = ""
     namespace: str = ""
     rule: str = ""
@@ -36,13 +35,7 @@ class Filters:
     """`me`, `nobody` or `user:<name>`."""
     acknowledged: str = ""
     """`yes` or `no`."""
-    q: str = ""
     sort: Sort = Sort.SEVERITY
-
-    @property
-    def is_any(self) -> bool:
-        """Something is left out; an order leaves out nothing."""
-        return any((self.severity, self.namespace, self.rule, self.assignee, self.acknowledged, self.q))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +80,7 @@ class FindingListPage(Page):
 @require_safe
 def finding_list(request: HtmxRequest, slug: str) -> HttpResponse:
     cluster, frame, now = frame_of(slug, "findings")
-    filters = _filters(request)
+    filters = _filters(request.GET)
     opened = cluster.incidents.opened()
     everything = opened.values_list("subject_namespace", "slug", "code", "assignee__username")
     me = request.user.get_username()
@@ -124,18 +117,15 @@ _SHOWN = (
 )
 
 
-def _filters(request: HtmxRequest) -> Filters:
-    asked = {name: request.GET.get(name, "").replace("\x00", "").strip()[:253] for name in request.GET}
-    severity, sort = asked.get("severity", ""), asked.get("sort", "")
-    acknowledged = asked.get("acknowledged", "")
+def _filters(query: QueryDict) -> Filters:
     return Filters(
-        severity=severity if severity in set(Severity) else "",
-        namespace=asked.get("namespace", ""),
-        rule=asked.get("rule", "")[:80],
-        assignee=asked.get("assignee", ""),
-        acknowledged=acknowledged if acknowledged in {"yes", "no"} else "",
-        q=asked.get("q", "")[:200],
-        sort=Sort(sort) if sort in set(Sort) else Sort.SEVERITY,
+        q=asked.search(query),
+        severity=asked.choice(query, "severity", set(Severity)),
+        namespace=asked.text(query, "namespace"),
+        rule=asked.text(query, "rule"),
+        assignee=asked.text(query, "assignee"),
+        acknowledged=asked.choice(query, "acknowledged", {"yes", "no"}),
+        sort=Sort(asked.choice(query, "sort", set(Sort), Sort.SEVERITY)),
     )
 
 

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 from diagnostics.glossary import GROUPS, TERMS, Term, facts, filled
 from diagnostics.limits import Thresholds
 from diagnostics.snapshot import State
+from diagnostics.views import asked
 from diagnostics.views.page import HtmxRequest, Page, bare_frame, render_page
 
 
@@ -44,13 +45,16 @@ class GlossaryPage(Page):
 @require_safe
 def glossary(request: HtmxRequest) -> HttpResponse:
     limits: Thresholds = settings.LIMITS.site
-    q = request.GET.get("q", "").replace("\x00", "").strip()[:200]
-    words = q.casefold().split()
+    filters = asked.Filters(q=asked.search(request.GET))
     groups = tuple(
         Group(
             heading=heading,
             gist=gist,
-            entries=tuple(_entry(term, limits) for term in terms if _matches(term, words)),
+            entries=tuple(
+                _entry(term, limits)
+                for term in terms
+                if filters.mention(term.name, term.slug, term.meaning, term.source)
+            ),
         )
         for heading, gist, terms in GROUPS
     )
@@ -58,16 +62,11 @@ def glossary(request: HtmxRequest) -> HttpResponse:
         frame=bare_frame("glossary"),
         now=timezone.now(),
         groups=tuple(group for group in groups if group.entries),
-        q=q,
+        q=filters.q,
         total=len(TERMS),
         shown=sum(len(group.entries) for group in groups),
     )
     return render_page(request, "pages/glossary.html", page, partial="terms")
-
-
-def _matches(term: Term, words: list[str]) -> bool:
-    text = f"{term.name} {term.slug} {term.meaning} {term.source}".casefold()
-    return all(word in text for word in words)
 
 
 def _entry(term: Term, limits: Thresholds) -> Entry:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from django.core.paginator import Paginator
 from django.db.models import Q
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
@@ -14,6 +14,7 @@ from diagnostics.findings import Severity
 from diagnostics.incidents.recording import EXEMPT
 from diagnostics.models import Incident
 from diagnostics.rules import catalogue
+from diagnostics.views import asked
 from diagnostics.views.finding_groups import subject_words
 from diagnostics.views.findings import words_in
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
@@ -64,15 +65,12 @@ class IncidentRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class IncidentFilters:
-    """What the address asks for; empty text for no restriction."""
-
+class IncidentFilters(asked.Filters):
     severity: str = ""
     status: str = ""
     namespace: str = ""
     rule: str = ""
     period: str = USUAL_PERIOD
-    q: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +93,7 @@ class IncidentListPage(Page):
 @require_safe
 def incident_list(request: HtmxRequest, slug: str) -> HttpResponse:
     cluster, frame, now = frame_of(slug, "incidents")
-    filters = _filters(request)
+    filters = _filters(request.GET)
     found = Incident.objects.filter(_matches(filters, now), cluster=cluster).order_by("-opened_at", "-pk")
     # Keys first: they come from the index alone, however many pages are skipped.
     shown = Paginator(found.values_list("pk", flat=True), PER_PAGE).get_page(request.GET.get("page"))
@@ -124,17 +122,14 @@ _SHOWN = (
 )
 
 
-def _filters(request: HtmxRequest) -> IncidentFilters:
-    asked = {name: request.GET.get(name, "").replace("\x00", "").strip()[:253] for name in request.GET}
-    severity, status = asked.get("severity", ""), asked.get("status", "")
-    period = asked.get("period", "")
+def _filters(query: QueryDict) -> IncidentFilters:
     return IncidentFilters(
-        severity=severity if severity in set(Severity) else "",
-        status=status if status in set(STATUSES) else "",
-        namespace=asked.get("namespace", ""),
-        rule=asked.get("rule", "")[:80],
-        period=period if period in PERIODS else USUAL_PERIOD,
-        q=asked.get("q", "")[:200],
+        q=asked.search(query),
+        severity=asked.choice(query, "severity", set(Severity)),
+        status=asked.choice(query, "status", STATUSES),
+        namespace=asked.text(query, "namespace"),
+        rule=asked.text(query, "rule"),
+        period=asked.choice(query, "period", PERIODS, USUAL_PERIOD),
     )
 
 

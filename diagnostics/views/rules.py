@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
@@ -17,6 +17,7 @@ from diagnostics.models import Incident, Observation
 from diagnostics.rules import RETIRED, catalogue
 from diagnostics.rules.base import SECTIONS, Rule
 from diagnostics.rules.documentation import shown
+from diagnostics.views import asked
 from diagnostics.views.page import Frame, HtmxRequest, Page, bare_frame, render_page
 
 FAMILIES = {
@@ -47,18 +48,13 @@ class RuleRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filters:
-    """What the address asks for; empty text for no restriction."""
+class Filters(asked.Filters):
+    neutral = frozenset({"cluster"})
 
-    q: str = ""
     family: str = ""
     severity: str = ""
     cluster: str = ""
     """Slug of the cluster whose findings are counted."""
-
-    @property
-    def is_any(self) -> bool:
-        return any((self.q, self.family, self.severity))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +85,7 @@ class RuleDetailPage(Page):
 @require_safe
 def rule_list(request: HtmxRequest) -> HttpResponse:
     frame = bare_frame("rules")
-    filters = _filters(request, frame)
+    filters = _filters(request.GET, frame)
     counts = _open_findings(filters.cluster)
     rules = catalogue()
     families: dict[str, list[RuleRow]] = {}
@@ -140,23 +136,20 @@ def rule_detail(request: HtmxRequest, code: str) -> HttpResponse:
     return render_page(request, "pages/rule_detail.html", page)
 
 
-def _filters(request: HtmxRequest, frame: Frame) -> Filters:
-    severity, cluster = request.GET.get("severity", ""), request.GET.get("cluster", "")
-    if cluster not in {link.slug for link in frame.clusters}:
-        cluster = frame.home.slug if frame.home else ""
+def _filters(query: QueryDict, frame: Frame) -> Filters:
+    clusters = {link.slug for link in frame.clusters}
     return Filters(
-        q=request.GET.get("q", "").replace("\x00", "").strip()[:200],
-        family=request.GET.get("family", "")[:40],
-        severity=severity if severity in set(Severity) else "",
-        cluster=cluster,
+        q=asked.search(query),
+        family=asked.text(query, "family"),
+        severity=asked.choice(query, "severity", set(Severity)),
+        cluster=asked.choice(query, "cluster", clusters, frame.home.slug if frame.home else ""),
     )
 
 
 def _matches(rule: Rule, filters: Filters) -> bool:
     if filters.family not in {"", rule.family} or filters.severity not in {"", rule.severity}:
         return False
-    text = " ".join((rule.code, rule.slug, rule.title, *rule.sections.values())).casefold()
-    return all(word in text for word in filters.q.casefold().split())
+    return filters.mention(rule.code, rule.slug, rule.title, *rule.sections.values())
 
 
 def _open_findings(cluster: str) -> Counter[str] | None:

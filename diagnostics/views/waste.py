@@ -22,6 +22,7 @@ from diagnostics.usage import Asked, Group, Grouping, Ledger, Saving, Within
 from diagnostics.usage.groups import Name
 from diagnostics.usage.spreadsheet import as_csv
 from diagnostics.usage.weights import HOUR_MS
+from diagnostics.views.asked import choice, text
 from diagnostics.views.bars import ORDER, Segment, bar
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page, workload_url
 from diagnostics.views.pages_of import Pages
@@ -29,7 +30,6 @@ from diagnostics.views.periods import NAMED, Period, period_of
 
 GROUPS_PER_PAGE = 100
 SAVINGS_SHOWN = 8
-LONGEST_NAME = 253
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,16 +173,14 @@ def waste(request: HtmxRequest, slug: str) -> HttpResponse:
 
 
 def _asked(request: HtmxRequest) -> Asked:
-    by = request.GET.get("by", "")
-    team, namespace = (request.GET.get(key, "")[:LONGEST_NAME] or None for key in ("team", "namespace"))
-    return Asked(
-        Grouping(by) if by in set(Grouping) else Grouping.TEAM, Within(team, namespace), is_held=True
-    )
+    by = Grouping(choice(request.GET, "by", set(Grouping), Grouping.TEAM))
+    team, namespace = (text(request.GET, name) or None for name in ("team", "namespace"))
+    return Asked(by, Within(team, namespace), is_held=True)
 
 
 def _page_number(request: HtmxRequest) -> int:
-    text = request.GET.get("page", "")
-    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 8 else 1
+    said = text(request.GET, "page")
+    return max(1, int(said)) if said.isascii() and said.isdigit() and len(said) < 8 else 1
 
 
 class _Addresses:

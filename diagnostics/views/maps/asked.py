@@ -12,6 +12,7 @@ from django.utils.http import urlencode
 from diagnostics import quantities
 from diagnostics.picture import Owner
 from diagnostics.snapshot import State
+from diagnostics.views.asked import choice, search, text
 
 COLOURS = ("state", "utilization", "activity", "memory", "temperature", "owner", "finding")
 GROUPS = ("rack", "nvlink", "zone", "none")
@@ -79,21 +80,16 @@ class Asked:
 
 
 def asked_of(query: QueryDict) -> Asked:
-    """Unknown words count as not said; text is cut to what a name may be long."""
-
-    def text(name: str, limit: int) -> str:
-        return query.get(name, "").replace("\x00", "").strip()[:limit]
-
-    by, group, state = text("by", 20), text("group", 20), text("state", 20)
-    at, doubt = _moment(text("at", 40))
+    """Unknown words count as not said."""
+    at, doubt = _moment(text(query, "at", 40))
     return Asked(
-        by=by if by in COLOURS else COLOURS[0],
-        group=group if group in GROUPS else "",
-        namespace=text("namespace", 253),
-        workload=text("workload", 600),
-        model=text("model", 253),
-        state=state if state in STATES else "",
-        q=text("q", 200),
+        by=choice(query, "by", COLOURS, COLOURS[0]),
+        group=choice(query, "group", GROUPS),
+        namespace=text(query, "namespace"),
+        workload=text(query, "workload", 600),
+        model=text(query, "model"),
+        state=choice(query, "state", STATES),
+        q=search(query),
         at=at,
         at_doubt=doubt,
     )

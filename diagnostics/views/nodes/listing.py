@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -13,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from diagnostics.picture import GpuCell, NodeLine
 from diagnostics.snapshot import State
+from diagnostics.views import asked
 from diagnostics.views.latest import devices_of
 from diagnostics.views.nodes.found import NodeFinding, findings_by_node
 from diagnostics.views.page import HtmxRequest, Page, frame_of, gpu_url, node_url, render_page
@@ -66,10 +66,7 @@ class NodeRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filters:
-    """What the address asks for; empty text for no restriction."""
-
-    q: str = ""
+class Filters(asked.Filters):
     rack: str = ""
     model: str = ""
     driver: str = ""
@@ -77,14 +74,6 @@ class Filters:
     """Of at least one of its GPUs."""
     findings: str = ""
     sort: str = ""
-
-    @property
-    def is_any(self) -> bool:
-        return any((self.q, self.rack, self.model, self.driver, self.state, self.findings))
-
-    @cached_property
-    def words(self) -> list[str]:
-        return self.q.lower().split()
 
     def want(self, line: Line) -> bool:
         """The node is to be listed."""
@@ -99,8 +88,7 @@ class Filters:
 
     def _is_named(self, node: NodeLine) -> bool:
         parts = [node.name, node.rack or "", node.model or "", node.driver or "", *node.troubles]
-        text = " ".join([*parts, *(holder for gpu in node.gpus for holder in gpu.holders)]).lower()
-        return all(word in text for word in self.words)
+        return self.mention(*parts, *(holder for gpu in node.gpus for holder in gpu.holders))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,12 +165,15 @@ def node_list(request: HtmxRequest, slug: str) -> HttpResponse:
 
 
 def _filters(query: QueryDict) -> Filters:
-    given = {
-        name: query.get(name, "").replace("\x00", "").strip()[:300] for name in Filters.__dataclass_fields__
-    }
-    if given["sort"] not in SORTS:
-        given["sort"] = ""
-    return Filters(**given)
+    return Filters(
+        q=asked.search(query),
+        rack=asked.text(query, "rack"),
+        model=asked.text(query, "model"),
+        driver=asked.text(query, "driver"),
+        state=asked.text(query, "state"),
+        findings=asked.text(query, "findings"),
+        sort=asked.choice(query, "sort", SORTS),
+    )
 
 
 def _choices(values: Iterable[str | None]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.core.paginator import Paginator
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
@@ -16,6 +16,7 @@ from diagnostics.models import Cluster, Observation
 from diagnostics.picture import Devices, Workloads
 from diagnostics.rules import catalogue
 from diagnostics.snapshot import State
+from diagnostics.views import asked
 from diagnostics.views.cause_words import cause_words
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
 from diagnostics.views.pages_of import Pages, pages_of
@@ -39,18 +40,11 @@ class Room:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filters:
-    """What the address asks for; empty text for no restriction."""
-
-    q: str = ""
+class Filters(asked.Filters):
     namespace: str = ""
     reason: str = ""
     resource: str = ""
     sort: str = ""
-
-    @property
-    def is_any(self) -> bool:
-        return any((self.q, self.namespace, self.reason, self.resource))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +91,7 @@ def pending_list(request: HtmxRequest, slug: str) -> HttpResponse:
     has_data = sight.workloads is not None
     reasons = Reasons(cluster)
     everything = waiting_of(sight.workloads, reasons) if sight.workloads else []
-    filters = _filters(request)
+    filters = _filters(request.GET)
     matching = [waiting for waiting in everything if _is_wanted(waiting, filters)]
     matching.sort(key=lambda waiting: (waiting.owner.namespace, waiting.owner.kind, waiting.owner.name))
     matching.sort(key=SORTS[filters.sort][1])
@@ -130,16 +124,13 @@ def pending_list(request: HtmxRequest, slug: str) -> HttpResponse:
     return render_page(request, "pages/pending_list.html", page, partial="live")
 
 
-def _filters(request: HtmxRequest) -> Filters:
-    def asked(name: str) -> str:
-        return request.GET.get(name, "")[:253]
-
+def _filters(query: QueryDict) -> Filters:
     return Filters(
-        q=request.GET.get("q", "").replace("\x00", "").strip()[:200],
-        namespace=asked("namespace"),
-        reason=asked("reason"),
-        resource=asked("resource"),
-        sort=asked("sort") if asked("sort") in SORTS else "",
+        q=asked.search(query),
+        namespace=asked.text(query, "namespace"),
+        reason=asked.text(query, "reason"),
+        resource=asked.text(query, "resource"),
+        sort=asked.choice(query, "sort", SORTS),
     )
 
 
@@ -151,8 +142,7 @@ def _is_wanted(waiting: Waiting, filters: Filters) -> bool:
         return False
     if filters.resource and filters.resource not in waiting.resources:
         return False
-    text = f"{owner.kind} {owner.namespace}/{owner.name} {waiting.queue}".lower()
-    return all(word in text for word in filters.q.lower().split())
+    return filters.mention(owner.kind, f"{owner.namespace}/{owner.name}", waiting.queue)
 
 
 def _rooms(devices: Devices) -> tuple[Room, ...]:
