@@ -38,12 +38,13 @@ READ_ON = {
     },
 }
 SEEN_ON = {
-    # edges of controls, focus rings, bars -> what they stand on
+    # edges of controls, focus rings, bars, lines of plots -> what they stand on
     "line-strong": SURFACES,
     "focus": SURFACES,
     "link": SURFACES,
     "critical": ("surface", "page"),
     "warning": ("surface", "page"),
+    **{f"trace-{number}": SURFACES for number in range(1, 9)},
 }
 themes = pytest.mark.parametrize("theme", ["light", "dark"])
 
