@@ -67,6 +67,10 @@ def test_htmx_gets_the_terms_alone(browser: Client) -> None:
 
 
 @pytest.mark.django_db
+def test_it_leads_to_how_pages_look(browser: Client) -> None:
+    assert '<a href="/style/">How this looks</a>' in text(browser)
+
+
 def test_what_is_searched_for_is_shown_as_text(browser: Client) -> None:
     page = text(browser, "?q=%3Cscript%3Ealert(1)%3C/script%3E%00")
 
