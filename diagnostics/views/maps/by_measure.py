@@ -10,56 +10,44 @@ from diagnostics.views.maps.paint import NO_DATA, Counts, LegendLine, Paint, Pai
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A number that GPUs report, cut into five steps; its tens are the second channel."""
+    """A number that GPUs report, cut into five steps; its tens are the second channel. By default it is a share."""
 
     value_of: Callable[[GpuCell], float | None] = field(repr=False)
-    factor: float
-    unit: str
-    bounds: tuple[int, int, int, int]
-    """Where the second to fifth step begin, in the unit."""
-    scale: str
-    """Which class of colours."""
     meaning: str
     term: str
     """Of the glossary."""
+    factor: float = 100
+    unit: str = "%"
+    bounds: tuple[int, int, int, int] = (20, 40, 60, 80)
+    """Where the second to fifth step begin, in the unit."""
+    scale: str = "map-step"
+    """Which class of colours."""
 
 
 MEASURES = {
     "utilization": Measure(
         value_of=lambda cell: cell.utilization_ratio,
-        factor=100,
-        unit="%",
-        bounds=(20, 40, 60, 80),
-        scale="map-step",
         meaning="share of the time in which any kernel ran, as nvidia-smi counts it",
         term="utilization",
     ),
     "activity": Measure(
         value_of=lambda cell: cell.activity_ratio,
-        factor=100,
-        unit="%",
-        bounds=(20, 40, 60, 80),
-        scale="map-step",
         meaning="max(SM_ACTIVE, DRAM_ACTIVE / 0.8); effective from 50 %",
         term="activity",
     ),
     "memory": Measure(
         value_of=lambda cell: cell.memory_ratio,
-        factor=100,
-        unit="%",
-        bounds=(20, 40, 60, 80),
-        scale="map-step",
         meaning="used of the total",
         term="gpu_memory",
     ),
     "temperature": Measure(
         value_of=lambda cell: cell.temperature_c,
+        meaning="of the GPU's core",
+        term="temperature",
         factor=1,
         unit="°C",
         bounds=(50, 60, 70, 80),
         scale="map-heat",
-        meaning="of the GPU's core",
-        term="temperature",
     ),
 }
 
