@@ -66,7 +66,6 @@ class Device(models.Model):
     """It is `parts` of `whole` compute slices of its board, from slice `offset` on (`stretches.share`)."""
     lost_at = models.DateTimeField(null=True, blank=True)
     """Since then it is unhealthy, not allocatable or not there; None while it can be given to pods."""
-    last_active = models.DateTimeField(null=True, blank=True)
     first_seen = models.DateTimeField()
     last_seen = models.DateTimeField()
     removed_at = models.DateTimeField(null=True, blank=True)
