@@ -48,9 +48,16 @@ class _ClusterField(_ChoiceField):
         return printable(str(obj), 80)
 
 
-class TeamRuleForm(_RuleForm):
+class _PatternForm(forms.Form):
+    """Something that holds where a pattern matches, in one cluster or in all."""
+
     cluster = _ClusterField()
 
+    def clean_pattern(self) -> str:
+        return _visible(self.cleaned_data["pattern"])
+
+
+class TeamRuleForm(_RuleForm, _PatternForm):
     class Meta:
         model = TeamRule
         fields = ("priority", "by", "key", "pattern", "team", "cluster")
@@ -66,9 +73,6 @@ class TeamRuleForm(_RuleForm):
             "pattern": "With * and ? for any characters. Empty: whatever it is.",
             "team": "Empty: the value itself is the team.",
         }
-
-    def clean_pattern(self) -> str:
-        return _visible(self.cleaned_data["pattern"])
 
     def clean_team(self) -> str:
         return _visible(self.cleaned_data["team"])
@@ -88,9 +92,7 @@ class TeamRuleForm(_RuleForm):
         return data
 
 
-class PriceForm(_PriceForm):
-    cluster = _ClusterField()
-
+class PriceForm(_PriceForm, _PatternForm):
     class Meta:
         model = Price
         fields = ("pattern", "per_gpu_hour", "currency", "valid_from", "valid_to", "cluster")
@@ -107,9 +109,6 @@ class PriceForm(_PriceForm):
             "valid_to": "From then on it holds no more. Empty: until further notice.",
         }
         widgets: ClassVar = {"valid_from": _Moment(), "valid_to": _Moment()}
-
-    def clean_pattern(self) -> str:
-        return _visible(self.cleaned_data["pattern"])
 
     def clean_per_gpu_hour(self) -> Any:
         price = self.cleaned_data["per_gpu_hour"]
