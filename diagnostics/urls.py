@@ -1,11 +1,10 @@
 """Addresses of the pages: view, name and template are one word."""
 
-from urllib.parse import unquote
-
-from django.urls import path, register_converter
+from django.urls import path
 
 from diagnostics.views import (
     connect,
+    converters,  # noqa: F401
     excerpts,
     finding_page,
     findings,
@@ -25,36 +24,6 @@ from diagnostics.views import (
     waste,
     workloads,
 )
-
-
-class NameConverter:
-    """Whatever a cluster calls its objects; a slash or line break must not make a page fail."""
-
-    regex = r"[\s\S]+"
-
-    def to_python(self, value: str) -> str:
-        return value
-
-    def to_url(self, value: str) -> str:
-        return value
-
-
-class PartConverter:
-    """One of several names in an address: a slash in it must not pass for the end of it."""
-
-    regex = r"[^/]+"
-
-    def to_python(self, value: str) -> str:
-        return unquote(value)
-
-    def to_url(self, value: str) -> str:
-        written = value.replace("%", "%25").replace("/", "%2F")
-        # Browsers take these for steps between folders.
-        return written.replace(".", "%2E") if written in {".", ".."} else written
-
-
-register_converter(NameConverter, "name")
-register_converter(PartConverter, "part")
 
 urlpatterns = [
     path("", home.home, name="home"),

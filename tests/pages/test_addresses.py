@@ -1,5 +1,7 @@
 """The one list of pages is complete, and every page on it is there."""
 
+from importlib import reload
+
 import pytest
 from django.test import Client
 
@@ -15,6 +17,11 @@ NAMES = [str(pattern.name) for pattern in urls.urlpatterns]
 
 def test_no_address_is_forgotten() -> None:
     assert sorted(NAMES) == sorted([*PAGES, *FRAGMENTS, *ACTIONS])
+
+
+def test_addresses_can_be_read_twice() -> None:
+    """What kept them from being read the first time would be hidden by what is there already."""
+    assert [str(pattern.name) for pattern in reload(urls).urlpatterns] == NAMES
 
 
 @pytest.mark.parametrize("which", ["plain", "odd"])
