@@ -13,6 +13,7 @@ from django.db.models import Q
 from diagnostics.findings import Diagnosis, Finding, Severity, fingerprint
 from diagnostics.incidents.verification import VERIFIED_AFTER
 from diagnostics.models import Cluster, Incident, IncidentEvent
+from diagnostics.models.cluster import LATE_AT_MOST
 from diagnostics.quantities import span
 from diagnostics.rules import catalogue
 from diagnostics.snapshot import Snapshot
@@ -29,8 +30,6 @@ REOPEN_WITHIN = timedelta(hours=24)
 DEFAULT_HOLD = 2
 EXEMPT = "exempt: "
 """How the resolution of what was silenced begins; its reason follows."""
-LATE_AT_MOST = timedelta(minutes=15)
-"""No poll takes as long; one that is older than the last by more follows a clock that ran ahead and was set right."""
 
 Status = Incident.Status
 Kind = IncidentEvent.Kind

@@ -1,10 +1,13 @@
 """A cluster that is watched, whatever it is called at the moment."""
 
 import uuid
+from datetime import timedelta
 
 from django.db import models
 
 GENERATED = "generated:"
+LATE_AT_MOST = timedelta(minutes=15)
+"""No poll takes as long; one that is older than the last by more follows a clock that ran ahead and was set right."""
 
 
 def generated_identity() -> str:

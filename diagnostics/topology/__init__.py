@@ -4,9 +4,8 @@
 the size of the cluster.
 """
 
-from datetime import timedelta
-
 from diagnostics.models import Cluster
+from diagnostics.models.cluster import LATE_AT_MOST
 from diagnostics.snapshot import Snapshot
 from diagnostics.topology import workloads
 from diagnostics.topology.allocations import Allocations
@@ -17,10 +16,7 @@ from diagnostics.topology.nodes import Nodes
 from diagnostics.topology.operators import note_restarts
 from diagnostics.topology.stored import as_stored
 
-__all__ = ["LATE_AT_MOST", "Known", "record"]
-
-LATE_AT_MOST = timedelta(minutes=15)
-"""No poll takes as long; one that is older than the last by more follows a clock that was set right."""
+__all__ = ["Known", "record"]
 
 
 def record(cluster: Cluster, snapshot: Snapshot) -> Known:
