@@ -20,7 +20,7 @@ up: ## run the dashboard on a simulated cluster, or on yours: ARGS="--kubeconfig
 test: install ## run the tests; those that need a service say so and are skipped without it
 	@$(BIN)/pytest $(ARGS)
 
-bench: install ## measure collecting and recording a large simulated cluster, and what its history takes
+bench: install ## measure a large simulated cluster: collecting, recording, what its history takes, and every page
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 soak: install ## watch a simulated month, and kill what watches it; takes hours, ARGS=month takes one part
