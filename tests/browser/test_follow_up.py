@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.conf import settings
 from playwright.sync_api import Page, expect
 
 from diagnostics.fixes import Fix, StepKind
@@ -100,3 +101,64 @@ def test_without_scripts_it_works_as_well(
         expect(page.get_by_text("0 of 2 steps checked off")).to_be_visible()
 
     tab.do(mend)
+
+
+def commented(page: Page) -> None:
+    page.get_by_label("Comment").fill("half an hour of thought")
+    page.get_by_role("button", name="Comment", exact=True).click()
+
+
+def asked_again(page: Page) -> None:
+    with page.expect_response(lambda response: response.request.method == "GET"):
+        page.evaluate("document.querySelector('[data-live]').dispatchEvent(new Event('live'))")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("cookie", [settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME])
+def test_an_expired_sign_in_is_said_and_no_word_is_lost(
+    open_tab: Callable[..., Tab], signed_in: dict[str, str], watched: Cluster, cookie: str, width: int
+) -> None:
+    tab = open_tab(width, cookies=signed_in)
+
+    def send(page: Page) -> None:
+        page.goto(PAGE)
+        page.context.clear_cookies(name=cookie)
+        commented(page)
+        said = page.get_by_role("alert").filter(has_text="Your sign-in has expired: nothing was saved.")
+        expect(said).to_be_in_viewport()
+        asked_again(page)
+        expect(said).to_be_visible()
+        expect(page.get_by_label("Comment")).to_have_value("half an hour of thought")
+        said.get_by_role("link", name="Reload the page").click()
+        if cookie == settings.SESSION_COOKIE_NAME:
+            expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+        else:
+            expect(said).to_be_hidden()
+            commented(page)
+            expect(page.get_by_text("half an hour of thought")).to_be_visible()
+
+    tab.do(send)
+    tab.complaints[:] = [complaint for complaint in tab.complaints if "403" not in complaint]
+
+
+def test_a_server_that_does_not_answer_is_said_until_it_does(
+    open_tab: Callable[..., Tab], signed_in: dict[str, str], watched: Cluster
+) -> None:
+    tab = open_tab(cookies=signed_in)
+
+    def send(page: Page) -> None:
+        page.goto(PAGE)
+        page.context.set_offline(True)
+        commented(page)
+        said = page.get_by_role("alert").filter(has_text="The server did not answer")
+        expect(said).to_be_in_viewport()
+        expect(said.get_by_role("link")).to_be_hidden()
+        page.context.set_offline(False)
+        page.get_by_role("button", name="Comment", exact=True).click()
+        expect(said).to_be_hidden()
+        expect(page.get_by_label("Comment")).to_have_value("")
+
+    tab.do(send)
+    assert IncidentEvent.objects.filter(kind="commented").count() == 1
+    known = ("ERR_INTERNET_DISCONNECTED", "htmx:afterRequest", "htmx:sendError")
+    tab.complaints[:] = [said for said in tab.complaints if not any(one in said for one in known)]
