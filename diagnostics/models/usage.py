@@ -98,8 +98,6 @@ class UsageRollup(models.Model):
     """By model and state."""
     owners = models.BinaryField()
     """By what teams are mapped by, too."""
-    workloads = models.BinaryField()
-    """By workload alone, without unobserved time: who holds or wastes most."""
     lines = models.BinaryField()
     """By workload, model and state."""
 

@@ -12,7 +12,7 @@ from diagnostics.models import STATES, Cluster, UsageHour, UsageRollup
 from diagnostics.snapshot import State
 from diagnostics.usage.covering import HOUR
 from diagnostics.usage.groups import Prices, What, Whats, group
-from diagnostics.usage.lines import Damaged, Kind, unpacked
+from diagnostics.usage.lines import Damaged, Kind, lines_of, unpacked
 from diagnostics.usage.mapping import price_lines
 from diagnostics.usage.prices import floored
 from diagnostics.usage.weights import OF_THE_BOARD
@@ -118,7 +118,7 @@ def _read(
         if day is None:
             continue
         try:
-            lines = list(unpacked(bytes(totals)))
+            lines = lines_of(unpacked(bytes(totals)))
         except Damaged:
             continue
         at = datetime(day.year, day.month, day.day, hour, tzinfo=UTC)

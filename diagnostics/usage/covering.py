@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.db.models import Case, Exists, IntegerField, OuterRef, Q, QuerySet, Sum, Value, When
 
 from diagnostics.models import Cluster, UsageHour, UsageRollup
-from diagnostics.usage.lines import Columns, Damaged, Kind, Line, unpacked
+from diagnostics.usage.lines import Columns, Damaged, Kind, Line, Values, unpacked
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 MOST_RANGES = 20
@@ -28,7 +28,7 @@ class Tile(NamedTuple):
     segment: int
     keys: str
     """As `UsageRollup.keys`."""
-    tables: dict[str, Columns]
+    tables: dict[str, Columns[Kind, Values]]
     """By the field that it was packed in."""
 
 
@@ -76,7 +76,9 @@ def with_tables(cluster: Cluster, tiles: Sequence[Tile], fields: tuple[str, ...]
     return found
 
 
-def _tables(day: date, fields: Iterable[str], packed: Iterable[bytes]) -> dict[str, Columns] | None:
+def _tables(
+    day: date, fields: Iterable[str], packed: Iterable[bytes]
+) -> dict[str, Columns[Kind, Values]] | None:
     """None for a roll-up that cannot be read, which is as good as none."""
     try:
         return {field: unpacked(bytes(data)) for field, data in zip(fields, packed, strict=True)}

@@ -1,7 +1,6 @@
 """What summaries are made of: groups with their time by state and their money, and the largest savings. Pure."""
 
 from collections import defaultdict
-from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -172,9 +171,3 @@ def saving(workload: int, name: Name, whats: Whats, prices: Prices) -> Saving:
         found.wasted,
         {state: spent.waste_ms for state, spent in kinds if spent.waste_ms},
     )
-
-
-def ordered[K](groups: dict[K, Whats], key: Callable[[K], tuple[str, ...]]) -> list[K]:
-    """Most GPU-time first; by name where it is the same."""
-    size = {name: sum(spent[0] for spent in whats.values()) for name, whats in groups.items()}
-    return sorted(groups, key=lambda name: (-size[name], key(name)))

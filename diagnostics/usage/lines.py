@@ -1,27 +1,28 @@
-"""Lines of the ledger in columns, as roll-ups keep them: packed, unpacked, and summed up. Pure.
+"""Lines of the ledger in columns, as roll-ups keep them: packed, unpacked, joined, and summed up. Pure.
 
 A line says how much GPU-time one workload, or one owner, or nobody in particular, spent in one kind: model, state, and
 how it is known. Sums are whole milliseconds, so that lines added in any order come to the same.
 """
 
-import sys
-from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import zstandard
 
 MOST_BYTES = 2**28
 """What one packed table may come to."""
 LEVEL = 3
-FIELDS = 5
 WHOLE = "q"
-WIDTHS = {"B": 2**8, "H": 2**16, "I": 2**32}
-"""Type codes of `array` for whole numbers below so much; WHOLE takes all others."""
+WIDTHS = {"B": "<u1", "H": "<u2", "I": "<u4", WHOLE: "<i8"}
+"""How whole numbers are stored, by the type code of `array`: narrow before wide, lowest byte first."""
+MOST_PLACES = 2**22
+"""Sums by a key up to this one are made in an array with a place for each."""
 
+type Numbers = npt.NDArray[np.integer[Any]]
 type Values = tuple[str | None, ...]
 """What a team is mapped by: the namespace, then the value of each label and annotation that rules ask for; empty for
 nobody."""
@@ -37,10 +38,6 @@ class Kind(NamedTuple):
     is_backfilled: bool
 
 
-ANY = Kind("", 0, is_gap=False, is_backfilled=False)
-"""Stands for every observed kind."""
-
-
 class Line(NamedTuple):
     """One sum. `workload` is 0 where lines are not told apart by it, `owner` is empty where not by that."""
 
@@ -51,32 +48,52 @@ class Line(NamedTuple):
     waste_ms: int
 
 
-class Columns:
-    """Lines in the order of their workloads, one array a field; kinds and owners are places in their tables."""
+class Rows(NamedTuple):
+    """The fields of lines, each a column; owners and kinds are places in their tables."""
 
-    __slots__ = ("gpu_ms", "kind", "kinds", "owner", "owners", "waste_ms", "workload")
+    workload: Numbers
+    owner: Numbers
+    kind: Numbers
+    gpu_ms: Numbers
+    waste_ms: Numbers
 
-    def __init__(self, kinds: list[Kind], owners: list[Values], fields: Iterable[array[int]]) -> None:
-        self.kinds, self.owners = kinds, owners
-        self.workload, self.owner, self.kind, self.gpu_ms, self.waste_ms = fields
+    def at(self, places: npt.NDArray[Any]) -> "Rows":
+        """Some of them: by their places, or by whether each is wanted."""
+        return Rows(*(field[places] for field in self))
 
-    def __iter__(self) -> Iterator[Line]:
-        kinds, owners = self.kinds, self.owners
-        rows = zip(self.workload, self.owner, self.kind, self.gpu_ms, self.waste_ms, strict=True)
-        return (Line(w, owners[o], kinds[k], gpu, waste) for w, o, k, gpu, waste in rows)
 
-    def places_of(self, workload: int) -> range:
-        """Where the lines of one workload are."""
-        return range(bisect_left(self.workload, workload), bisect_right(self.workload, workload))
+class Columns[K, O](NamedTuple):
+    """Lines, and what their kinds and owners are: `Kind` and `Values`, or what those were turned into."""
+
+    kinds: list[K]
+    owners: list[O]
+    rows: Rows
+
+    def where(
+        self, is_kind: Callable[[K], bool], is_owner: Callable[[O], bool] = lambda _: True
+    ) -> "Columns[K, O]":
+        """Lines of some kinds and owners alone."""
+        kind = np.array([is_kind(kind) for kind in self.kinds], bool)
+        owner = np.array([is_owner(owner) for owner in self.owners], bool)
+        if kind.all() and owner.all():
+            return self
+        return self._replace(rows=self.rows.at(kind[self.rows.kind] & owner[self.rows.owner]))
+
+    def of(self, workloads: Numbers) -> "Columns[K, O]":
+        """Lines of these workloads alone. Both they and the lines have to be in order."""
+        first = self.rows.workload.searchsorted(workloads)
+        counts = self.rows.workload.searchsorted(workloads, "right") - first
+        places = np.repeat(first - counts.cumsum() + counts, counts) + np.arange(counts.sum())
+        return self._replace(rows=self.rows.at(places))
 
 
 class _Packed(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """As it is stored: each field as whole numbers of one width, lowest byte first."""
+    """As it is stored."""
 
     kinds: list[Kind]
     owners: list[Values]
     fields: list[tuple[str, bytes]]
-    """(type code of `array`, numbers)"""
+    """(one of WIDTHS, numbers)"""
 
 
 class Damaged(ValueError):
@@ -87,7 +104,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Packed)
 
 
-def columns(lines: Iterable[Line]) -> Columns:
+def columns(lines: Iterable[Line]) -> Columns[Kind, Values]:
     """Lines as columns, in the order of their workloads."""
     kinds: dict[Kind, int] = {}
     owners: dict[Values, int] = {}
@@ -95,49 +112,88 @@ def columns(lines: Iterable[Line]) -> Columns:
         (w, owners.setdefault(owner, len(owners)), kinds.setdefault(kind, len(kinds)), gpu_ms, waste_ms)
         for w, owner, kind, gpu_ms, waste_ms in sorted(lines, key=attrgetter("workload"))
     ]
-    fields = zip(*rows, strict=True) if rows else [()] * FIELDS
-    return Columns(list(kinds), list(owners), [array(WHOLE, field) for field in fields])
+    fields = zip(*rows, strict=True) if rows else [()] * len(Rows._fields)
+    return Columns(list(kinds), list(owners), Rows(*(np.array(field, np.int64) for field in fields)))
+
+
+def lines_of(table: Columns[Kind, Values]) -> list[Line]:
+    """The reverse of `columns`."""
+    kinds, owners, rows = table
+    fields = zip(*(field.tolist() for field in rows), strict=True)
+    return [Line(w, owners[o], kinds[k], gpu_ms, waste_ms) for w, o, k, gpu_ms, waste_ms in fields]
 
 
 def packed(lines: Iterable[Line]) -> bytes:
     """Summed up and in order, so that equal sums are equal bytes."""
-    found = columns(summed(lines))
-    fields = [found.workload, found.owner, found.kind, found.gpu_ms, found.waste_ms]
-    stored = _Packed(found.kinds, found.owners, [_bytes(field) for field in fields])
+    kinds, owners, rows = columns(summed(lines))
+    stored = _Packed(kinds, owners, [_bytes(field) for field in rows])
     return zstandard.ZstdCompressor(LEVEL, write_checksum=True).compress(_encoder.encode(stored))
 
 
-def unpacked(data: bytes) -> Columns:
+def unpacked(data: bytes) -> Columns[Kind, Values]:
     """What `packed` was given, summed up. Raises Damaged."""
     try:
         stored = _decoder.decode(zstandard.decompress(data, max_output_size=MOST_BYTES))
-        fields = [_numbers(*field) for field in stored.fields]
-    except (msgspec.MsgspecError, zstandard.ZstdError, ValueError) as error:
+        fields = [np.frombuffer(numbers, WIDTHS[code]) for code, numbers in stored.fields]
+    except (msgspec.MsgspecError, zstandard.ZstdError, KeyError, ValueError) as error:
         raise Damaged(str(error)) from error
-    if len(fields) != FIELDS or len({len(field) for field in fields}) != 1:
+    if len(fields) != len(Rows._fields) or len({len(field) for field in fields}) != 1:
         raise Damaged("its columns are not of one length")
-    return Columns(stored.kinds, stored.owners, fields)
+    return Columns(stored.kinds, stored.owners, Rows(*fields))
 
 
-def _bytes(field: array[int]) -> tuple[str, bytes]:
+def _bytes(field: Numbers) -> tuple[str, bytes]:
     """In the smallest width that holds all."""
-    most, least = max(field, default=0), min(field, default=0)
-    code = next((c for c, end in WIDTHS.items() if most < end and least >= 0), WHOLE)
-    packed = array(code, field)
-    if sys.byteorder == "big":
-        packed.byteswap()
-    return code, packed.tobytes()
+    least, most = field.min(initial=0), field.max(initial=0)
+    code = next((c for c, width in WIDTHS.items() if least >= 0 and most <= np.iinfo(width).max), WHOLE)
+    return code, field.astype(WIDTHS[code]).tobytes()
 
 
-def _numbers(code: str, data: bytes) -> array[int]:
-    """Raises ValueError for bytes that are cut off, and for a width that there is not."""
-    if code not in WIDTHS and code != WHOLE:
-        raise ValueError("a column is of no known width")
-    found = array(code)
-    found.frombytes(data)
-    if sys.byteorder == "big":
-        found.byteswap()
-    return found
+def joined[K, O](tables: Sequence[Columns[K, O]]) -> Columns[K, O]:
+    """All lines in one table, which has each kind and each owner once."""
+    rows = Rows(*(end_to_end(table.rows[place] for table in tables) for place in range(len(Rows._fields))))
+    lengths = [len(table.rows.kind) for table in tables]
+    kinds, kind = _once([table.kinds for table in tables], lengths, rows.kind)
+    owners, owner = _once([table.owners for table in tables], lengths, rows.owner)
+    return Columns(kinds, owners, rows._replace(kind=kind, owner=owner))
+
+
+def end_to_end(columns: Iterable[Numbers]) -> Numbers:
+    """One column, wide enough for sums."""
+    return np.concatenate([np.zeros(0, np.int64), *columns])
+
+
+def _once[T](tables: list[list[T]], lengths: list[int], places: Numbers) -> tuple[list[T], Numbers]:
+    """One table for several, and for each of their places that in this one."""
+    known: dict[T, int] = {}
+    number = [known.setdefault(value, len(known)) for table in tables for value in table]
+    sizes = np.array([len(table) for table in tables], np.int64)
+    return list(known), np.array(number, np.int64)[np.repeat(sizes.cumsum() - sizes, lengths) + places]
+
+
+def added_up(keys: Numbers, gpu_ms: Numbers, waste_ms: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Sums by key, in their order; keys whose sums are nothing go. All of them int64: nothing is rounded."""
+    count = int(keys.max(initial=-1)) + 1
+    found, places = (np.arange(count), keys) if count <= MOST_PLACES else np.unique(keys, return_inverse=True)
+    sums = np.zeros((2, len(found)), np.int64)
+    np.add.at(sums[0], places, gpu_ms)
+    np.add.at(sums[1], places, waste_ms)
+    kept = sums.any(axis=0)
+    return found[kept], sums[0, kept], sums[1, kept]
+
+
+def largest(
+    keys: Numbers, sizes: Numbers, *, skip: int, most: int | None, without: int | None
+) -> tuple[int, list[int]]:
+    """How many have a size, and of these those with most, after the first `skip`; by key where it is the same."""
+    counted = sizes > 0 if without is None else (sizes > 0) & (keys != without)
+    keys, sizes = keys[counted], sizes[counted]
+    count = len(keys)
+    end = count if most is None else min(skip + most, count)
+    if 0 < end < count:  # most are not worth sorting
+        near = sizes >= np.partition(sizes, count - end)[count - end]
+        keys, sizes = keys[near], sizes[near]
+    return count, keys[np.lexsort((keys, -sizes))[skip:end]].tolist()
 
 
 def summed(lines: Iterable[Line]) -> list[Line]:
@@ -159,11 +215,6 @@ def without_workloads(lines: Iterable[Line]) -> Iterator[Line]:
 def by_kind(lines: Iterable[Line]) -> Iterator[Line]:
     """By kind alone."""
     return (Line(0, (), line.kind, line.gpu_ms, line.waste_ms) for line in lines)
-
-
-def by_workload(lines: Iterable[Line]) -> Iterator[Line]:
-    """By workload and owner alone, without unobserved time."""
-    return (line._replace(kind=ANY) for line in lines if not line.kind.is_gap)
 
 
 def with_owners(lines: Iterable[Line], owners: Mapping[int, Values]) -> Iterator[Line]:

@@ -1,15 +1,15 @@
 """One question to the ledger: what is summed up, whose it is, and which of it is wanted. Pure."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from heapq import nlargest
+from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from diagnostics.models import STATES
-from diagnostics.usage.groups import Grouping, Name, What, Whats, Within, ordered
-from diagnostics.usage.lines import Columns, Values
+from diagnostics.usage.groups import Grouping, Name, What, Whats, Within
+from diagnostics.usage.lines import Kind, Numbers, Values, added_up, end_to_end, joined, largest
 from diagnostics.usage.owners import Keys, owner_of
-from diagnostics.usage.tables import Tables
+from diagnostics.usage.tables import Table, Tables
 from diagnostics.usage.teams import Rule, team_of
 
 ANYBODY = Within()
@@ -24,23 +24,6 @@ class Asked(NamedTuple):
     """Without the group of nobody; the sum of all groups has its time all the same."""
 
 
-class Known(NamedTuple):
-    unobserved_ms: int
-    backfilled_ms: int
-
-
-class _Table(NamedTuple):
-    """A table, and what becomes of each of its kinds and owners."""
-
-    columns: Columns
-    whats: list[What | None]
-    """By kind; None for unobserved time."""
-    keys: Keys
-    """Of the values of its owners."""
-    admits: list[bool]
-    """By owner."""
-
-
 class Question:
     """What is asked for, with what it takes to tell whose time is whose."""
 
@@ -49,158 +32,131 @@ class Question:
         self.rules, self.nobody = rules, nobody
         self.needs_owners = self.by in {Grouping.TEAM, Grouping.NAMESPACE} or self.within.is_any
         self._teams: dict[tuple[Keys, Values], str] = {}
-        self._prepared: dict[str, list[_Table]] = {}
 
     @property
     def field(self) -> str:
         """Where all that is asked for can be told apart in the fewest lines."""
         return "owners" if self.needs_owners else "totals"
 
-    @property
-    def fields(self) -> set[str]:
-        return {self.field, "workloads", "lines"} if self.by is Grouping.WORKLOAD else {self.field}
-
-    def prepared(self, read: Tables, field: str) -> list[_Table]:
-        """The tables of one field, with those of hours that are not rolled up."""
-        if field not in self._prepared:
-            self._prepared[field] = [self._table(*table) for table in read.of(field)]
-        return self._prepared[field]
-
-    def _table(self, segment: int, keys: Keys, columns: Columns) -> _Table:
-        whats = [
-            None if kind.is_gap else What(segment, kind.model, STATES[kind.state]) for kind in columns.kinds
-        ]
-        if self.within.is_any:
-            return _Table(columns, whats, keys, [self._admits(keys, values) for values in columns.owners])
-        return _Table(columns, whats, keys, [True] * len(columns.owners))
-
-    def groups(
-        self, read: Tables, whole: Whats, skip: int, most: int | None
-    ) -> tuple[int, list[tuple[int | Name, Whats]]]:
-        """How many there are, and those that are wanted, in order."""
-        if self.by is Grouping.WORKLOAD:
-            without = self.nobody if self.is_held else None
-            keys, count = self._largest(read, lambda columns: columns.gpu_ms, without, skip, most)
-            return count, list(self._of_workloads(read, keys).items())
-        groups = self._gathered(self.prepared(read, self.field), whole)
-        if self.is_held:
-            groups.pop(None, None)
-        order = ordered(groups, lambda name: name or ())
-        last = None if most is None else skip + most
-        return len(groups), [(name, groups[name]) for name in order[skip:last]]
-
-    def savings(self, read: Tables, top: int) -> dict[int, Whats]:
-        """The workloads that waste most, with all that they hold."""
-        keys, _ = self._largest(read, lambda columns: columns.waste_ms, self.nobody, 0, top)
-        return self._of_workloads(read, keys)
-
-    def _largest(
-        self,
-        read: Tables,
-        measure: Callable[[Columns], Iterable[int]],
-        without: int | None,
-        skip: int,
-        most: int | None,
-    ) -> tuple[list[int], int]:
-        """Workloads with most of what is measured, after the first `skip`; and how many have any."""
-        sizes: dict[int, int] = defaultdict(int)
-        for columns, whats, _, admits in self.prepared(read, "workloads"):
-            amounts = measure(columns)
-            if all(admits) and all(what is not None for what in whats):
-                for workload, amount in zip(columns.workload, amounts, strict=True):
-                    sizes[workload] += amount
-                continue
-            rows = zip(columns.workload, columns.owner, columns.kind, amounts, strict=True)
-            for workload, owner, kind, amount in rows:
-                if whats[kind] is not None and admits[owner]:
-                    sizes[workload] += amount
-        if without is not None:
-            sizes.pop(without, None)
-        sizes = {workload: size for workload, size in sizes.items() if size}
-        wanted = len(sizes) if most is None else skip + most
-        least = min(nlargest(wanted, sizes.values()), default=0)
-        order = sorted((-size, workload) for workload, size in sizes.items() if size >= least)
-        return [workload for _, workload in order[skip:wanted]], len(sizes)
-
-    def _of_workloads(self, read: Tables, keys: list[int]) -> dict[int, Whats]:
-        """The sums of these workloads, in the order of `keys`."""
-        found: dict[int, Whats] = {key: {} for key in keys}
-        for columns, whats, _, _ in self.prepared(read, "lines"):
-            for workload, sums in found.items():
-                for place in columns.places_of(workload):
-                    what = whats[columns.kind[place]]
-                    if what is not None:
-                        spent = sums.setdefault(what, [0, 0])
-                        spent[0] += columns.gpu_ms[place]
-                        spent[1] += columns.waste_ms[place]
-        return found
-
-    def _gathered(self, ready: list[_Table], whole: Whats) -> dict[Name, Whats]:
-        groups: dict[Name, Whats] = {}
-        if self.by in {Grouping.MODEL, Grouping.STATE}:
-            for of, spent in whole.items():
-                name = of.model if self.by is Grouping.MODEL else of.state.value
-                groups.setdefault((name,), {})[of] = spent
-            return groups
-        for columns, whats, keys, admits in ready:
-            of_owner = [groups.setdefault(self._name(keys, values), {}) for values in columns.owners]
-            for owner, kind, gpu_ms, waste_ms in _rows(columns):
-                what = whats[kind]
-                if what is None or not admits[owner]:
-                    continue
-                sums = of_owner[owner]
-                if what in sums:
-                    sums[what][0] += gpu_ms
-                    sums[what][1] += waste_ms
-                else:
-                    sums[what] = [gpu_ms, waste_ms]
-        return {name: found for name, found in groups.items() if found}
-
-    def _name(self, keys: Keys, values: Values) -> Name:
-        if not values:
-            return None
-        if self.by is Grouping.NAMESPACE:
-            return (values[0] or "",)
-        return (self._team(keys, values),) if self.by is Grouping.TEAM else None
-
-    def _admits(self, keys: Keys, values: Values) -> bool:
-        namespace, team = self.within.namespace, self.within.team
-        return (
+    def admits(self, owner: tuple[Keys, Values]) -> bool:
+        """Whether it is asked what this one spent."""
+        (team, namespace), (_, values) = self.within, owner
+        return not self.within.is_any or (
             bool(values)
             and (namespace is None or values[0] == namespace)
-            and (team is None or self._team(keys, values) == team)
+            and (team is None or self._team(owner) == team)
         )
 
-    def _team(self, keys: Keys, values: Values) -> str:
-        team = self._teams.get((keys, values))
+    def named(self, table: Table) -> tuple[list[Name], Numbers]:
+        """Names, and for each line the place of its own among them; for all but workloads."""
+        match self.by:
+            case Grouping.MODEL:
+                return [(kind.model,) for _, kind in table.kinds], table.rows.kind
+            case Grouping.STATE:
+                return [(STATES[kind.state].value,) for _, kind in table.kinds], table.rows.kind
+            case Grouping.NAMESPACE:
+                spaces = (values[0] or "" if values else None for _, values in table.owners)
+                return [None if space is None else (space,) for space in spaces], table.rows.owner
+        return [(self._team(owner),) if owner[1] else None for owner in table.owners], table.rows.owner
+
+    def _team(self, owner: tuple[Keys, Values]) -> str:
+        team = self._teams.get(owner)
         if team is None:
-            owner = owner_of(values, keys)
-            team = self._teams[keys, values] = team_of(owner, self.rules) if owner is not None else ""
+            keys, values = owner
+            found = owner_of(values, keys)
+            team = self._teams[owner] = team_of(found, self.rules) if found is not None else ""
         return team
 
 
-def _rows(columns: Columns) -> Iterator[tuple[int, int, int, int]]:
-    return zip(columns.owner, columns.kind, columns.gpu_ms, columns.waste_ms, strict=True)
+class Answer:
+    """What the tables of a span say to a question. Unobserved time is nobody's, whoever is asked about."""
+
+    def __init__(self, question: Question, read: Tables) -> None:
+        self._question, self._read = question, read
+
+    @cached_property
+    def whole(self) -> Whats:
+        """Everything that is admitted."""
+        return _whats(self._table, np.zeros_like(self._table.rows.kind), [0])[0]
+
+    @property
+    def unobserved_ms(self) -> int:
+        gaps = (table.where(_is_gap) for table in self._read.of(self._question.field))
+        return sum(int(gap.rows.gpu_ms.sum()) for gap in gaps)
+
+    @property
+    def backfilled_ms(self) -> int:
+        return int(self._table.where(lambda what: what[1].is_backfilled).rows.gpu_ms.sum())
+
+    def groups(self, skip: int, most: int | None) -> tuple[int, list[tuple[int | Name, Whats]]]:
+        """How many there are, and those that are wanted, in order."""
+        if self._question.by is Grouping.WORKLOAD:
+            without = self._question.nobody if self._question.is_held else None
+            keys, gpu_ms, _ = self._sums
+            count, chosen = largest(keys, gpu_ms, skip=skip, most=most, without=without)
+            return count, list(self._of_workloads(chosen).items())
+        some, places = self._question.named(self._table)
+        names = sorted(set(some), key=lambda name: name or ())
+        numbers = {name: number for number, name in enumerate(names)}
+        key = np.array([numbers[name] for name in some], np.int64)[places]
+        keys, gpu_ms, _ = added_up(key, self._table.rows.gpu_ms, self._table.rows.waste_ms)
+        without = numbers.get(None) if self._question.is_held else None
+        count, chosen = largest(keys, gpu_ms, skip=skip, most=most, without=without)
+        found = _whats(self._table, key, chosen)
+        return count, [(names[number], found[number]) for number in chosen]
+
+    def savings(self, top: int) -> dict[int, Whats]:
+        """The workloads that waste most, with all that they hold."""
+        keys, _, waste_ms = self._sums
+        _, chosen = largest(keys, waste_ms, skip=0, most=top, without=self._question.nobody)
+        return self._of_workloads(chosen)
+
+    @cached_property
+    def _table(self) -> Table:
+        """All that is admitted, where it can be told apart in the fewest lines."""
+        return joined(self._admitted(self._question.field))
+
+    @cached_property
+    def _lines(self) -> list[Table]:
+        return self._admitted("lines")
+
+    @cached_property
+    def _sums(self) -> tuple[Numbers, Numbers, Numbers]:
+        """Workloads, what they hold, and what they waste."""
+        rows = [table.rows for table in self._lines]
+        return added_up(
+            end_to_end(some.workload for some in rows),
+            end_to_end(some.gpu_ms for some in rows),
+            end_to_end(some.waste_ms for some in rows),
+        )
+
+    def _admitted(self, field: str) -> list[Table]:
+        return [table.where(_is_observed, self._question.admits) for table in self._read.of(field)]
+
+    def _of_workloads(self, keys: list[int]) -> dict[int, Whats]:
+        wanted = np.array(sorted(keys), np.int64)
+        table = joined([table.of(wanted) for table in self._lines])
+        return _whats(table, table.rows.workload, keys)
 
 
-def whole_of(ready: list[_Table]) -> tuple[Whats, Known]:
-    """Everything that is admitted; unobserved time is nobody's, whoever is asked for."""
-    whole: Whats = {}
-    unobserved = backfilled = 0
-    for columns, whats, _, admits in ready:
-        sums = [[0, 0] for _ in columns.kinds]
-        for owner, kind, gpu_ms, waste_ms in _rows(columns):
-            if admits[owner] or whats[kind] is None:
-                spent = sums[kind]
-                spent[0] += gpu_ms
-                spent[1] += waste_ms
-        for of, what, (gpu_ms, waste_ms) in zip(columns.kinds, whats, sums, strict=True):
-            if what is None:
-                unobserved += gpu_ms
-                continue
-            backfilled += gpu_ms if of.is_backfilled else 0
-            if gpu_ms or waste_ms:
-                spent = whole.setdefault(what, [0, 0])
-                spent[0] += gpu_ms
-                spent[1] += waste_ms
-    return whole, Known(unobserved, backfilled)
+def _is_gap(what: tuple[int, Kind]) -> bool:
+    return what[1].is_gap
+
+
+def _is_observed(what: tuple[int, Kind]) -> bool:
+    return not what[1].is_gap
+
+
+def _whats(table: Table, key: Numbers, keys: list[int]) -> dict[int, Whats]:
+    """Sums of the lines with one of `keys`, in their order; `key` says which each line has."""
+    found: dict[int, Whats] = {one: {} for one in keys}
+    number = max(1, len(table.kinds))
+    whats = [What(segment, kind.model, STATES[kind.state]) for segment, kind in table.kinds]
+    sums = added_up(key * number + table.rows.kind, table.rows.gpu_ms, table.rows.waste_ms)
+    for code, gpu_ms, waste_ms in zip(*(column.tolist() for column in sums), strict=True):
+        one, place = divmod(code, number)
+        if one in found:
+            spent = found[one].setdefault(whats[place], [0, 0])
+            spent[0] += gpu_ms
+            spent[1] += waste_ms
+    return found

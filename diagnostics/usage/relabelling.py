@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from django.db.models import Q
 
 from diagnostics.models import Cluster, UsageHour, UsageRollup, Workload
-from diagnostics.usage.lines import Damaged, Line, Values, unpacked
+from diagnostics.usage.lines import Damaged, Line, Values, lines_of, unpacked
 from diagnostics.usage.owners import looked_up
 from diagnostics.usage.owners import read as read_keys
 
@@ -44,7 +44,7 @@ def doubt_relabelled(cluster: Cluster) -> set[int]:
     return changed
 
 
-def _newest_first(cluster: Cluster, text: str) -> Iterator[tuple[datetime, Iterator[Line]]]:
+def _newest_first(cluster: Cluster, text: str) -> Iterator[tuple[datetime, list[Line]]]:
     """End and lines of the roll-ups with these keys: hours that are in no whole day, and days."""
     rows = UsageRollup.objects.filter(cluster=cluster, keys=text)
     days = set(rows.filter(hour=WHOLE).values_list("day", flat=True))
@@ -52,13 +52,13 @@ def _newest_first(cluster: Cluster, text: str) -> Iterator[tuple[datetime, Itera
         (day, hour) for day, hour in rows.values_list("day", "hour") if hour == WHOLE or day not in days
     ]
     for day, hour in sorted(places, reverse=True):
-        data = rows.filter(day=day, hour=hour).values_list("workloads", flat=True).first()
+        data = rows.filter(day=day, hour=hour).values_list("lines", flat=True).first()
         try:
-            lines = list(unpacked(bytes(data or b"")))
+            lines = lines_of(unpacked(bytes(data or b"")))
         except Damaged:
             continue
         end = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(hours=min(hour + 1, WHOLE))
-        yield end, iter(lines)
+        yield end, lines
 
 
 def _doubt(cluster: Cluster, workloads: set[int]) -> None:

@@ -21,7 +21,7 @@ from diagnostics.usage.lines import (
     Kind,
     Line,
     by_kind,
-    by_workload,
+    lines_of,
     packed,
     unpacked,
     with_owners,
@@ -159,7 +159,7 @@ def _roll_day(cluster: Cluster, day: date, keys: Keys) -> int:
         lines: list[Line] = []
         for hour, _, data in found:
             try:
-                lines += unpacked(bytes(data))
+                lines += lines_of(unpacked(bytes(data)))
             except Damaged:
                 rows.filter(hour=hour).delete()
                 return 0
@@ -180,7 +180,7 @@ def _look_up(cluster: Cluster, place: Place, keys: Keys) -> int:
         if data is None:
             return 0
         try:
-            lines = list(unpacked(bytes(data)))
+            lines = lines_of(unpacked(bytes(data)))
         except Damaged:
             rows.delete()
             return 0
@@ -195,7 +195,6 @@ def _write(cluster: Cluster, place: Place, keys: Keys, lines: list[Line]) -> Non
         "keys": written(keys),
         "totals": packed(by_kind(lines)),
         "owners": packed(without_workloads(lines)),
-        "workloads": packed(by_workload(lines)),
         "lines": packed(lines),
     }
     UsageRollup.objects.update_or_create(cluster=cluster, day=day, hour=hour, defaults=values)

@@ -24,7 +24,7 @@ from diagnostics.usage.groups import (
 from diagnostics.usage.mapping import price_lines, team_rules
 from diagnostics.usage.owners import keys_of
 from diagnostics.usage.prices import boundaries, ceiled, floored
-from diagnostics.usage.question import ANYBODY, Asked, Question, whole_of
+from diagnostics.usage.question import ANYBODY, Answer, Asked, Question
 from diagnostics.usage.tables import Tables, tables
 from diagnostics.usage.weights import OF_THE_BOARD
 
@@ -92,13 +92,13 @@ def summary(
     needs_teams = asked.by is Grouping.TEAM or asked.within.team is not None
     question = Question(asked, team_rules(cluster) if needs_teams else [], extent.nobody)
     read = Tables({})
-    fields = question.fields | ({"workloads", "lines"} if top else set())
     if cuts:
+        fields = {question.field, *(["lines"] if top or asked.by is Grouping.WORKLOAD else [])}
         keys = keys_of(question.rules)
         read = tables(cluster, cuts, fields, keys, needs_owners=question.needs_owners)
-    whole, known = whole_of(question.prepared(read, question.field))
-    count, chosen = question.groups(read, whole, skip, most)
-    savers = question.savings(read, top) if top else {}
+    answer = Answer(question, read)
+    count, chosen = answer.groups(skip, most)
+    savers = answer.savings(top) if top else {}
     names = names_of([key for key, _ in chosen if isinstance(key, int)], list(savers))
     ledger = Ledger(
         start,
@@ -107,10 +107,10 @@ def summary(
         extent.through,
         tuple(group(names.get(key) if isinstance(key, int) else key, whats, prices) for key, whats in chosen),
         count,
-        group(None, whole, prices),
-        group(None, {w: spent for w, spent in whole.items() if w.state not in OF_THE_BOARD}, prices),
-        known.unobserved_ms,
-        known.backfilled_ms,
+        group(None, answer.whole, prices),
+        group(None, {w: spent for w, spent in answer.whole.items() if w.state not in OF_THE_BOARD}, prices),
+        answer.unobserved_ms,
+        answer.backfilled_ms,
         prices.unpriced_models,
     )
     savings = tuple(saving(pk, names.get(pk), whats, prices) for pk, whats in savers.items())

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from diagnostics.models import Cluster
 from diagnostics.usage.covering import bare_lines, cover, with_tables
-from diagnostics.usage.lines import Columns, Line, Values, columns, with_owners
+from diagnostics.usage.lines import Columns, Kind, Line, Values, columns, lines_of, with_owners
 from diagnostics.usage.owners import Keys, answers, looked_up
 from diagnostics.usage.owners import read as read_keys
 
@@ -14,13 +14,9 @@ BARE = ""
 """Stands for the hours that are not rolled up."""
 
 
-class Table(NamedTuple):
-    """Lines within which no price changes."""
-
-    segment: int
-    keys: Keys
-    """What the values of the owners are of, but for the first, which is the namespace."""
-    columns: Columns
+type Table = Columns[tuple[int, Kind], tuple[Keys, Values]]
+"""Lines with the segment of each kind, within which no price changes, and with what the values of each owner are of but
+for the first, which is the namespace."""
 
 
 class Tables(NamedTuple):
@@ -56,19 +52,25 @@ def tables(
     owners: dict[int, Values] = {}
     if needs_owners:
         nameless = {line.workload for lines in bare.values() for line in lines}
-        nameless.update(*(tile.tables["lines"].workload for tile in strangers))
+        nameless.update(*(tile.tables["lines"].rows.workload.tolist() for tile in strangers))
         owners = looked_up(cluster, nameless, keys)
 
     def renamed(segment: int, lines: Iterable[Line]) -> Table:
-        return Table(segment, keys, columns(with_owners(lines, owners) if needs_owners else lines))
+        return _told(segment, keys, columns(with_owners(lines, owners) if needs_owners else lines))
 
     found: dict[str, list[Table]] = {field: [] for field in fields}
     for tile in covered.tiles:
         if tile not in stale:
             for field, table in tile.tables.items():
-                found[field].append(Table(tile.segment, read_keys(tile.keys) or (), table))
+                found[field].append(_told(tile.segment, read_keys(tile.keys) or (), table))
     for tile in strangers:
         for field in fields:
-            found[field].append(renamed(tile.segment, tile.tables["lines" if field == "owners" else field]))
+            table = tile.tables["lines" if field == "owners" else field]
+            found[field].append(renamed(tile.segment, lines_of(table)))
     found[BARE] = [renamed(segment, lines) for segment, lines in bare.items()]
     return Tables(found)
+
+
+def _told(segment: int, keys: Keys, table: Columns[Kind, Values]) -> Table:
+    kinds = [(segment, kind) for kind in table.kinds]
+    return Columns(kinds, [(keys, values) for values in table.owners], table.rows)

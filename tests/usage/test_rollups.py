@@ -238,7 +238,7 @@ def test_another_cluster_keeps_its_roll_ups(ledger: Ledger) -> None:
     assert_exact(other, MONDAY, MONDAY + DAY)
 
 
-@pytest.mark.parametrize("field", ["totals", "owners", "workloads", "lines"])
+@pytest.mark.parametrize("field", ["totals", "owners", "lines"])
 @pytest.mark.parametrize("data", [b"", b"no roll-up"])
 def test_a_roll_up_that_cannot_be_read_is_passed_over(ledger: Ledger, field: str, data: bytes) -> None:
     ledger.roll_up()
