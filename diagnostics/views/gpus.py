@@ -13,7 +13,7 @@ from diagnostics.templatetags.gpuhealth import STATES
 from diagnostics.views.device_history import Change, Hold, allocations_of, changes_of, holds_of
 from diagnostics.views.device_rows import DeviceRow, device_row, holders_of
 from diagnostics.views.latest import NOTHING_YET, node_of
-from diagnostics.views.nodes.found import NodeFinding, findings_by_node
+from diagnostics.views.open_findings import FindingLine, open_findings
 from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render_page
 from diagnostics.views.plots import Plots, has_plots, part_of, plots_of
 from diagnostics.views.state_course import Course, course_of
@@ -69,9 +69,9 @@ class GpuDetailPage(Page):
     standing_xid: XidLine | None
     """What the gauge says, where nothing dates it."""
     catalogue: str
-    findings: tuple[NodeFinding, ...]
+    findings: tuple[FindingLine, ...]
     """Of the device itself."""
-    node_findings: tuple[NodeFinding, ...]
+    node_findings: tuple[FindingLine, ...]
     """Others that touch its node."""
     changes: tuple[Change, ...]
     holds: tuple[Hold, ...]
@@ -96,7 +96,7 @@ def gpu_detail(request: HtmxRequest, slug: str, slot: str) -> HttpResponse:
     allocations = allocations_of(cluster, storable_text(node, 253))
     names = {row.workload_id: str(row.workload) for row in allocations}
     course = course_of(record, ledger, now, names)
-    found = findings_by_node(cluster).get(node, ())
+    found = open_findings(cluster).by_node.get(node, ())
     device = (
         device_row(slug, gpu, snapshot.taken_at, holders_of(slug, gpu, allocations))
         if gpu is not None and snapshot is not None
@@ -119,8 +119,8 @@ def gpu_detail(request: HtmxRequest, slug: str, slot: str) -> HttpResponse:
         xids=_xids(gpu),
         standing_xid=_standing(gpu),
         catalogue=CATALOGUE,
-        findings=tuple(finding for finding in found if finding.subject == slot),
-        node_findings=tuple(finding for finding in found if finding.subject != slot),
+        findings=tuple(finding for finding in found if finding.name == slot),
+        node_findings=tuple(finding for finding in found if finding.name != slot),
         changes=changes_of(cluster, storable_text(node, 253), storable_text(slot, 600)),
         holds=holds_of(slug, node, allocations, place),
         legend=tuple(STATES),

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
 from django.conf import settings
 from django.db.models import F, OuterRef, Subquery
@@ -18,6 +19,8 @@ from diagnostics.models import Cluster, Observation
 from diagnostics.views.sections import Section, reference, sections_of
 
 STALE_AFTER_POLLS = 3
+ADDRESSES_KEPT = 20_000
+"""Of nodes, devices, workloads and findings, each: to make those of a page anew takes as long as all else."""
 
 
 class HtmxRequest(HttpRequest):
@@ -126,21 +129,29 @@ def _link(cluster: Cluster) -> ClusterLink:
     return ClusterLink(slug=cluster.slug, name=str(cluster))
 
 
+@lru_cache(ADDRESSES_KEPT)
 def node_url(slug: str, name: str) -> str:
     """Address of a node's page; empty for a node without a name."""
     return reverse("node_detail", args=[slug, name]) if name else ""
 
 
+@lru_cache(ADDRESSES_KEPT)
 def gpu_url(slug: str, slot: str) -> str:
     """Address of the page of the device in `slot`; empty for one without a name."""
     return reverse("gpu_detail", args=[slug, slot]) if slot else ""
 
 
+@lru_cache(ADDRESSES_KEPT)
 def workload_url(slug: str, kind: str, namespace: str, name: str) -> str:
     """Address of a workload's page; empty where a part of its name is missing."""
     return (
         reverse("workload_detail", args=[slug, kind, namespace, name]) if kind and namespace and name else ""
     )
+
+
+@lru_cache(ADDRESSES_KEPT)
+def finding_url(slug: str, fingerprint: str) -> str:
+    return reverse("finding_detail", args=[slug, fingerprint])
 
 
 def render_page(

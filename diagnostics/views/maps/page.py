@@ -24,7 +24,7 @@ from diagnostics.views.maps.names import short_names
 from diagnostics.views.maps.paint import LegendLine
 from diagnostics.views.maps.painters import painter_of
 from diagnostics.views.maps.selection import Selection, selection_of
-from diagnostics.views.maps.touching import Touched, open_findings, touched_by
+from diagnostics.views.maps.touching import Touched, findings_at, touched_by
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
 
 OPTIONS_SHOWN = 300
@@ -95,7 +95,7 @@ def cluster_map(request: HtmxRequest, slug: str) -> HttpResponse:
     devices, workloads, why_not = _seen(cluster, asked)
     known = devices or Devices(now, (), (), "", "")
     owner = asked.owner
-    findings = open_findings(cluster, asked.at) if asked.by == "finding" or owner else ()
+    findings = findings_at(cluster, asked.at) if asked.by == "finding" or owner else []
     touched = touched_by(findings, known) if asked.by == "finding" else Touched()
     painter = painter_of(asked, known, touched, request.path)
     names = short_names(node.name for node in known.nodes)

@@ -9,7 +9,7 @@ from django.utils.http import urlencode
 from diagnostics.picture import Devices, NodeLine, Owner
 from diagnostics.views.maps.crossing import Link, links_of
 from diagnostics.views.maps.names import natural
-from diagnostics.views.maps.touching import MapFinding
+from diagnostics.views.open_findings import FindingLine
 from diagnostics.views.page import node_url
 
 NODES_SHOWN = 12
@@ -42,13 +42,13 @@ class Selection:
     links: tuple[Link, ...]
     collective: str | None
     """The evidence that its pods talk to each other; empty where there is none, None where that is not known."""
-    findings: tuple[MapFinding, ...]
+    findings: tuple[FindingLine, ...]
     more_findings: int
     findings_url: str
 
 
 def selection_of(
-    slug: str, owner: Owner, devices: Devices, findings: Iterable[MapFinding], collective: str | None
+    slug: str, owner: Owner, devices: Devices, findings: Iterable[FindingLine], collective: str | None
 ) -> Selection:
     """Of a job that may hold nothing (any more)."""
     place = next((at for at, other in enumerate(devices.owners) if other == owner), None)
@@ -58,7 +58,7 @@ def selection_of(
         if place is not None and (mine := [cell for cell in node.gpus if place in cell.owners])
     ]
     counted = [(node, len(mine)) for node, mine in held]
-    about = [finding for finding in findings if finding.is_about(owner)]
+    about = [finding for finding in findings if finding.owner == owner]
     return Selection(
         owner=owner,
         url=_url(slug, owner),

@@ -5,65 +5,22 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.db.models import Q
-from django.urls import reverse
 
 from diagnostics.models import Cluster
-from diagnostics.picture import Devices, GpuCell, NodeLine, Owner
+from diagnostics.picture import Devices, GpuCell, NodeLine
+from diagnostics.views.open_findings import FindingLine, finding_lines
 
 MOST = 5_000
 """Findings that are looked at, the worst of them."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MapFinding:
-    """An open finding, as far as the map needs it."""
-
-    url: str
-    severity: str
-    rank: int
-    title: str
-    kind: str
-    namespace: str
-    name: str
-    nodes: tuple[str, ...]
-    pods: tuple[str, ...]
-    """Keys (`namespace/name`)."""
-
-    def is_about(self, owner: Owner) -> bool:
-        return (self.kind, self.namespace, self.name) == (owner.kind, owner.namespace, owner.name)
-
-
-def open_findings(cluster: Cluster, at: datetime | None = None) -> tuple[MapFinding, ...]:
+def findings_at(cluster: Cluster, at: datetime | None) -> list[FindingLine]:
     """Open now, or open at `at` as far as the latest opening tells; worst first. One query."""
     if at is None:
         found = cluster.incidents.opened()
     else:
         found = cluster.incidents.filter(Q(resolved_at=None) | Q(resolved_at__gt=at), opened_at__lte=at)
-    rows = found.order_by("severity_rank", "pk").values_list(
-        "fingerprint",
-        "severity",
-        "severity_rank",
-        "title",
-        "subject_kind",
-        "subject_namespace",
-        "subject_name",
-        "finding__nodes",
-        "finding__pods",
-    )
-    return tuple(
-        MapFinding(
-            url=reverse("finding_detail", args=[cluster.slug, fingerprint]),
-            severity=severity,
-            rank=rank,
-            title=title,
-            kind=kind,
-            namespace=namespace,
-            name=name,
-            nodes=tuple(nodes or ()),
-            pods=tuple(pods or ()),
-        )
-        for fingerprint, severity, rank, title, kind, namespace, name, nodes, pods in rows[:MOST]
-    )
+    return finding_lines(cluster, found.order_by("severity_rank", "pk"), most=MOST)
 
 
 @dataclass(frozen=True)
@@ -87,7 +44,7 @@ class Touched:
         return min(ranks, default=None)
 
 
-def touched_by(findings: Iterable[MapFinding], devices: Devices) -> Touched:
+def touched_by(findings: Iterable[FindingLine], devices: Devices) -> Touched:
     """A finding about a GPU or a workload touches these GPUs alone, one about a node all of the node's.
 
     One about anything else (a gang, a quota) touches the GPUs that the pods it names hold; where it names none, those
@@ -96,13 +53,12 @@ def touched_by(findings: Iterable[MapFinding], devices: Devices) -> Touched:
     places = {owner: place for place, owner in enumerate(devices.owners)}
     found = Touched()
     for finding in findings:
-        owner = Owner(finding.kind, finding.namespace, finding.name)
         if finding.kind == "GPU":
             _keep(found.slots, [finding.name], finding.rank)
         elif finding.kind == "Node":
             _keep(found.nodes, [finding.name, *finding.nodes], finding.rank)
-        elif owner in places:
-            _keep(found.owners, [places[owner]], finding.rank)
+        elif (place := places.get(finding.owner)) is not None:
+            _keep(found.owners, [place], finding.rank)
         elif finding.pods:
             _keep(found.pods, finding.pods, finding.rank)
         else:

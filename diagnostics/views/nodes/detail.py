@@ -25,7 +25,7 @@ from diagnostics.views.device_history import (
 )
 from diagnostics.views.device_rows import DeviceRow, device_row, holders_by_slot
 from diagnostics.views.latest import devices_of, node_of
-from diagnostics.views.nodes.found import NodeFinding, findings_by_node
+from diagnostics.views.open_findings import FindingLine, open_findings
 from diagnostics.views.page import HtmxRequest, Page, frame_of, gpu_url, render_page
 from diagnostics.views.plots import Plots, has_plots, part_of, plots_of
 
@@ -76,7 +76,7 @@ class NodeDetailPage(Page):
     why_not: str
     metrics_why_not: str
     """Why device metrics are missing or old; empty when they are not."""
-    findings: tuple[NodeFinding, ...]
+    findings: tuple[FindingLine, ...]
     devices: tuple[DeviceRow, ...]
     conditions: tuple[Condition, ...]
     taints: tuple[Taint, ...]
@@ -116,7 +116,7 @@ def node_detail(request: HtmxRequest, slug: str, name: str) -> HttpResponse:
         gone=gone,
         why_not=why_not,
         metrics_why_not=devices.metrics_doubt if devices else "",
-        findings=findings_by_node(cluster).get(name, ()),
+        findings=tuple(open_findings(cluster).by_node.get(name, ())),
         devices=_devices(slug, snapshot, devices, line) if snapshot else (),
         conditions=node.conditions if node else (),
         taints=node.taints if node else (),

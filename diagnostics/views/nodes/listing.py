@@ -14,7 +14,7 @@ from diagnostics.picture import GpuCell, NodeLine
 from diagnostics.snapshot import State
 from diagnostics.views import asked
 from diagnostics.views.latest import devices_of
-from diagnostics.views.nodes.found import NodeFinding, findings_by_node
+from diagnostics.views.open_findings import FindingLine, open_findings
 from diagnostics.views.page import HtmxRequest, Page, frame_of, gpu_url, node_url, render_page
 from diagnostics.views.pages_of import Pages, pages_of
 
@@ -28,7 +28,7 @@ class Line(NamedTuple):
     """A node of the picture, and what touches it."""
 
     node: NodeLine
-    findings: tuple[NodeFinding, ...]
+    findings: tuple[FindingLine, ...]
 
     @property
     def held(self) -> int:
@@ -62,7 +62,7 @@ class NodeRow:
     troubles: tuple[str, ...]
     """What its conditions and taints say against it, in words."""
     readiness: bool | None
-    findings: tuple[NodeFinding, ...]
+    findings: tuple[FindingLine, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ class NodeListPage(Page):
 
 def _worst(line: Line) -> tuple[Any, ...]:
     """By the worst finding, then what the node says against itself, then bad states."""
-    worst = min((finding.rank for finding in line.findings), default=9)
+    worst = line.findings[0].rank if line.findings else 9
     return (worst, line.is_sound, -sum(gpu.state in BAD_STATES for gpu in line.node.gpus))
 
 
@@ -138,8 +138,8 @@ def node_list(request: HtmxRequest, slug: str) -> HttpResponse:
     filters = _filters(request.GET)
     lines: list[Line] = []
     if devices is not None:
-        found = findings_by_node(cluster)
-        lines = [Line(node, found.get(node.name, ())) for node in devices.nodes]
+        found = open_findings(cluster).by_node
+        lines = [Line(node, tuple(found.get(node.name, ()))) for node in devices.nodes]
     key = SORTS[filters.sort][1]
     matching = sorted(filter(filters.want, lines), key=lambda line: (*key(line), line.node.name))
     shown = Paginator(matching, NODES_PER_PAGE).get_page(request.GET.get("page"))

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from django.urls import reverse
-
 from diagnostics.models import Cluster
 from diagnostics.picture import Owner, PodLine, WorkloadLine, Workloads
-from diagnostics.views.cause_words import cause_words
+from diagnostics.views.open_findings import FindingLine, OpenFindings, finding_lines
 from diagnostics.views.page import workload_url
 
 WAITING, PARTIAL = "pending-gpu-pod", "partial-gang"
@@ -20,29 +18,6 @@ NOT_MADE = "quota"
 UNEXPLAINED = "unexplained"
 CLAIMS = "resource claims"
 SAID_SHOWN = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reason:
-    """An open finding that explains why something waits."""
-
-    cluster: str
-    """Slug."""
-    fingerprint: str
-    severity: str
-    cause: str
-    title: str
-    summary: str
-
-    @property
-    def url(self) -> str:
-        """Made when it is shown: of a thousand findings a page shows some."""
-        return reverse("finding_detail", args=[self.cluster, self.fingerprint])
-
-    @property
-    def words(self) -> str:
-        """The cause in words."""
-        return cause_words(self.cause)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +48,9 @@ class Group:
     gpus: int
     """That they ask for in all."""
     oldest: datetime | None
-    reason: Reason | None
+    reason: FindingLine | None
     """None: no finding explains it yet."""
-    partial: Reason | None
+    partial: FindingLine | None
     """The finding that a part of it runs meanwhile, and holds GPUs."""
     said: tuple[tuple[str, int], ...]
     """What Kubernetes says of its pods, with how many of them, the most frequent first."""
@@ -91,7 +66,7 @@ class Waiting(NamedTuple):
     gpus: int
     oldest: datetime | None
     resources: frozenset[str]
-    reason: Reason | None
+    reason: FindingLine | None
 
     @property
     def cause(self) -> str:
@@ -106,47 +81,20 @@ class Reasons:
     """Open findings about what waits. One query."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._by_subject: dict[tuple[str, Owner], Reason] = {}
-        self._by_pod: dict[tuple[str, str], Reason] = {}
-        self.not_made: list[tuple[Owner, Reason, int, datetime | None]] = []
-        rows = cluster.incidents.opened().filter(slug__in=(WAITING, PARTIAL))
-        for (
-            slug,
-            identity,
-            severity,
-            cause,
-            title,
-            summary,
-            gpus,
-            opened_at,
-            *subject,
-            pods,
-        ) in rows.values_list(
-            *("slug", "fingerprint", "severity", "cause", "title", "summary", "gpus", "opened_at"),
-            *("subject_kind", "subject_namespace", "subject_name", "finding__pods"),
-        ):
-            reason = Reason(
-                cluster=cluster.slug,
-                fingerprint=identity,
-                severity=severity,
-                cause=cause,
-                title=title,
-                summary=summary,
-            )
-            owner = Owner(*subject)
-            self._by_subject[slug, owner] = reason
-            for pod in pods or ():
-                self._by_pod[slug, pod] = reason
-            if slug == WAITING and cause == NOT_MADE:
-                self.not_made.append((owner, reason, gpus, opened_at))
+        lines = finding_lines(cluster, cluster.incidents.opened().filter(slug__in=(WAITING, PARTIAL)))
+        self._by_rule = {
+            rule: OpenFindings(line for line in lines if line.rule == rule) for rule in (WAITING, PARTIAL)
+        }
+        self.not_made = [line for line in lines if line.rule == WAITING and line.cause == NOT_MADE]
 
-    def of(self, slug: str, owner: Owner, pods: Iterable[PodLine]) -> Reason | None:
+    def of(self, rule: str, owner: Owner, pods: Iterable[PodLine]) -> FindingLine | None:
         """About the owner itself, or about one of its pods."""
-        about = self._by_subject.get((slug, owner))
-        if about is not None or not self._by_pod:
-            return about
-        found = (self._by_pod.get((slug, f"{owner.namespace}/{pod.name}")) for pod in pods)
-        return next((reason for reason in found if reason), None)
+        findings = self._by_rule[rule]
+        about = findings.by_owner.get(owner)
+        if about is None and findings.by_pod:
+            named = (findings.by_pod.get(f"{owner.namespace}/{pod.name}") for pod in pods)
+            about = next((lines for lines in named if lines), None)
+        return about[0] if about else None
 
 
 def waiting_of(workloads: Workloads, reasons: Reasons) -> list[Waiting]:
@@ -161,9 +109,10 @@ def waiting_of(workloads: Workloads, reasons: Reasons) -> list[Waiting]:
         if pods:
             waits.setdefault(owner, []).extend(pods)
     found = [_waiting(owner, lines[owner], pods, reasons) for owner, pods in waits.items()]
-    for owner, reason, gpus, opened_at in reasons.not_made:
-        if owner not in waits:
-            found.append(Waiting(owner, lines.get(owner, ()), (), gpus, opened_at, frozenset(), reason))
+    for reason in reasons.not_made:
+        if (owner := reason.owner) not in waits:
+            of_owner = lines.get(owner, ())
+            found.append(Waiting(owner, of_owner, (), reason.gpus, reason.opened_at, frozenset(), reason))
     return found
 
 

@@ -1,8 +1,8 @@
 """One workload: what it is, its GPUs and pods now, what is wrong, what it cost, and what happened to it."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
 
 from django.core.paginator import Paginator
@@ -13,7 +13,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from diagnostics.models import Cluster, LedgerState, Workload
-from diagnostics.picture import Devices, GpuCell, Owner, PodLine
+from diagnostics.picture import GpuCell, Owner, PodLine
 from diagnostics.snapshot import State
 from diagnostics.storable import storable_text
 from diagnostics.templatetags.gpuhealth import number
@@ -21,16 +21,18 @@ from diagnostics.usage.mapping import team_rules
 from diagnostics.usage.teams import Owner as Mapped
 from diagnostics.usage.teams import team_of
 from diagnostics.views.bars import Segment, bar
+from diagnostics.views.open_findings import FindingLine, OpenFindings, finding_lines
 from diagnostics.views.page import HtmxRequest, Page, frame_of, gpu_url, node_url, render_page
 from diagnostics.views.pages_of import Pages, pages_of
 from diagnostics.views.plots import Plots, has_plots, part_of, plots_of
-from diagnostics.views.workloads.found import FindingLine, Findings
+from diagnostics.views.workloads.found import concerning, resolved_about
 from diagnostics.views.workloads.happened import EVENTS_OVER, EventLine, Holds, events_of, holds_of
-from diagnostics.views.workloads.seen import Held, Mean, Seen, all_seen, sight_of
+from diagnostics.views.workloads.seen import Held, Mean, Seen, seen_of, sight_of
 from diagnostics.views.workloads.spent import Spent, spent_of
 
 PODS_PER_PAGE = 50
 NODES_SHOWN = 40
+PAST_SHOWN = 20
 
 
 class GpuLink(NamedTuple):
@@ -106,8 +108,9 @@ class WorkloadDetailPage(Page):
     """By a poll or by what was filled in; None for what was never recorded."""
     last_seen: datetime | None
     map_url: str
-    findings: tuple[FindingLine, ...]
-    past: tuple[FindingLine, ...]
+    findings: list[FindingLine]
+    past: list[FindingLine]
+    """The last that were resolved, newest first."""
     spent: Spent | None
     """None where the ledger knows nothing of it."""
     holds: Holds | None
@@ -128,14 +131,13 @@ def workload_detail(request: HtmxRequest, slug: str, kind: str, namespace: str, 
     cluster, frame, now = frame_of(slug, "workloads")
     owner = Owner(kind, namespace, name)
     sight = sight_of(cluster)
-    seen = next((one for one in all_seen(sight) if one.owner == owner), None)
+    seen = seen_of(sight, owner)
     row = _known(cluster, owner)
     if seen is None and row is None and sight.workloads is not None:
         msg = "No poll of this cluster has seen such a workload with GPUs."
         raise Http404(msg)
     are_plots_alone = bool(request.htmx) and part_of(request) == "plots"
-    findings = None if are_plots_alone else Findings(cluster, past_of=owner)
-    opened = (findings.of(seen) if seen else findings.of_owner(owner)) if findings else ()
+    opened, past = ([], []) if are_plots_alone else _findings(cluster, owner, seen)
     is_plotted = "period" in request.GET or part_of(request) == "plots"
     holds = events = None
     if not is_plotted:
@@ -150,9 +152,7 @@ def workload_detail(request: HtmxRequest, slug: str, kind: str, namespace: str, 
         now=now,
         owner=owner,
         team=_team(cluster, owner, row),
-        present=_present(slug, seen, sight.devices, request.GET.get("page"))
-        if seen and not are_plots_alone
-        else None,
+        present=_present(slug, seen, request.GET.get("page")) if seen and not are_plots_alone else None,
         is_gone=seen is None and sight.workloads is not None and not sight.doubt,
         why_not=sight.doubt,
         devices_why_not=sight.devices_doubt if sight.devices_doubt != sight.doubt else "",
@@ -161,7 +161,7 @@ def workload_detail(request: HtmxRequest, slug: str, kind: str, namespace: str, 
         last_seen=row.last_seen if row else None,
         map_url=_map_url(slug, owner) if seen and seen.held else "",
         findings=opened,
-        past=tuple(findings.past) if findings else (),
+        past=past,
         spent=spent_of(cluster, row.pk, now, row.complete_through) if row and not are_plots_alone else None,
         holds=holds,
         events=events,
@@ -172,6 +172,16 @@ def workload_detail(request: HtmxRequest, slug: str, kind: str, namespace: str, 
         address=request.get_full_path(),
     )
     return render_page(request, "pages/workload_detail.html", page, partial=part_of(request))
+
+
+def _findings(
+    cluster: Cluster, owner: Owner, seen: Seen | None
+) -> tuple[list[FindingLine], list[FindingLine]]:
+    """Open ones, only those about itself where nothing is known of its pods; and the last that were. One query."""
+    lines = finding_lines(cluster, cluster.incidents.opened(), resolved_about(cluster, owner))
+    findings = OpenFindings(line for line in lines if line.resolved_at is None)
+    past = sorted((line for line in lines if line.resolved_at), key=attrgetter("resolved_at"), reverse=True)
+    return concerning(seen, findings) if seen else findings.by_owner[owner], past[:PAST_SHOWN]
 
 
 def _map_url(slug: str, owner: Owner) -> str:
@@ -213,9 +223,8 @@ def _team(cluster: Cluster, owner: Owner, row: _Known | None) -> str:
     return team_of(Mapped(owner.namespace, *words), team_rules(cluster))
 
 
-def _present(slug: str, seen: Seen, devices: Devices | None, asked_page: str | None) -> Present:
+def _present(slug: str, seen: Seen, asked_page: str | None) -> Present:
     line = seen.line
-    nodes, more_nodes = _nodes(slug, seen, devices)
     pods = sorted(line.pods, key=_pod_order)
     shown = Paginator(pods, PODS_PER_PAGE).get_page(asked_page)
     return Present(
@@ -233,13 +242,13 @@ def _present(slug: str, seen: Seen, devices: Devices | None, asked_page: str | N
         priority=line.priority,
         asked=seen.pods.asked,
         claims=seen.pods.claims,
-        held=len(seen.held),
+        held=len(seen.cells),
         bar=bar(seen.states),
         utilization=seen.utilization,
         activity=seen.activity,
         since=seen.pods.since,
-        nodes=nodes,
-        more_nodes=more_nodes,
+        nodes=tuple(_on_node(slug, held) for held in seen.held[:NODES_SHOWN]),
+        more_nodes=max(0, len(seen.held) - NODES_SHOWN),
         pods=tuple(
             PodRow(
                 pod=pod,
@@ -254,8 +263,12 @@ def _present(slug: str, seen: Seen, devices: Devices | None, asked_page: str | N
 
 def _slots(seen: Seen) -> dict[str, str]:
     """Slot -> what it is called, with its node where there are several."""
-    is_one = len({held.node for held in seen.held}) == 1
-    return {held.slot: held.cell.name if is_one else f"{held.node} {held.cell.name}" for held in seen.held}
+    is_one = len(seen.held) == 1
+    return {
+        f"{node.name}/{cell.place}": cell.name if is_one else f"{node.name} {cell.name}"
+        for node, cells in seen.held
+        for cell in cells
+    }
 
 
 def _pod_order(pod: PodLine) -> tuple[bool, bool, bool, str]:
@@ -263,20 +276,12 @@ def _pod_order(pod: PodLine) -> tuple[bool, bool, bool, str]:
     return pod.is_finished, not pod.trouble, pod.is_ready, pod.name
 
 
-def _nodes(slug: str, seen: Seen, devices: Devices | None) -> tuple[tuple[NodeGpus, ...], int]:
-    """Its devices on the first nodes, in the order of the picture; and how many more nodes there are."""
-    by_node: dict[str, list[Held]] = defaultdict(list)
-    for held in seen.held:
-        by_node[held.node].append(held)
-    nodes = [node for node in (devices.nodes if devices else ()) if node.name in by_node]
-    shown = tuple(
-        NodeGpus(
-            name=node.name,
-            url=node_url(slug, node.name),
-            rack=node.rack,
-            troubles=node.troubles,
-            gpus=tuple(GpuLink(held.cell, gpu_url(slug, held.slot)) for held in by_node[node.name]),
-        )
-        for node in nodes[:NODES_SHOWN]
+def _on_node(slug: str, held: Held) -> NodeGpus:
+    node, cells = held
+    return NodeGpus(
+        name=node.name,
+        url=node_url(slug, node.name),
+        rack=node.rack,
+        troubles=node.troubles,
+        gpus=tuple(GpuLink(cell, gpu_url(slug, f"{node.name}/{cell.place}")) for cell in cells),
     )
-    return shown, len(nodes) - len(shown)

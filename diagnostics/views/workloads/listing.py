@@ -16,9 +16,10 @@ from diagnostics.storable import storable_text
 from diagnostics.usage.mapping import team_rules
 from diagnostics.usage.teams import By, Owner, Rule, team_of
 from diagnostics.views.bars import Segment, bar
+from diagnostics.views.open_findings import FindingLine, open_findings
 from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render_page, workload_url
 from diagnostics.views.pages_of import Pages, pages_of
-from diagnostics.views.workloads.found import FindingLine, Findings
+from diagnostics.views.workloads.found import concerning
 from diagnostics.views.workloads.seen import Mean, Phase, Seen, all_seen, sight_of
 
 WORKLOADS_PER_PAGE = 100
@@ -33,7 +34,7 @@ class Found(NamedTuple):
 
     seen: Seen
     team: str
-    findings: tuple[FindingLine, ...]
+    findings: list[FindingLine]
 
     @property
     def rank(self) -> int:
@@ -64,7 +65,7 @@ class WorkloadRow:
     nodes: tuple[tuple[str, str], ...]
     """(name, address) of the first."""
     more_nodes: int
-    findings: tuple[FindingLine, ...]
+    findings: list[FindingLine]
     since: datetime | None
 
 
@@ -118,15 +119,15 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 SORTS: dict[str, tuple[str, Callable[[Found], tuple[Any, ...]]]] = {
-    "": ("Worst first", lambda found: (found.rank, -len(found.seen.held), -found.seen.pods.asked)),
-    "gpus": ("Most GPUs", lambda found: (-len(found.seen.held), -found.seen.pods.asked)),
+    "": ("Worst first", lambda found: (found.rank, -len(found.seen.cells), -found.seen.pods.asked)),
+    "gpus": ("Most GPUs", lambda found: (-len(found.seen.cells), -found.seen.pods.asked)),
     "activity": (
         "Least active",
         # What was not measured is not idle: it comes last.
         lambda found: (
             found.seen.activity is None,
             found.seen.activity.ratio if found.seen.activity else 0,
-            -len(found.seen.held),
+            -len(found.seen.cells),
         ),
     ),
     "waiting": ("Most waiting pods", lambda found: (-found.seen.pods.waiting, -found.seen.pods.asked)),
@@ -142,9 +143,9 @@ def workload_list(request: HtmxRequest, slug: str) -> HttpResponse:
     filters = _filters(request)
     everything: list[Found] = []
     if sight.workloads is not None:
-        findings = Findings(cluster)
+        findings = open_findings(cluster)
         teams = Teams(cluster, sight.workloads.taken_at)
-        everything = [Found(seen, teams.of(seen), findings.of(seen)) for seen in all_seen(sight)]
+        everything = [Found(seen, teams.of(seen), concerning(seen, findings)) for seen in all_seen(sight)]
     present = [found for found in everything if found.seen.phase is not Phase.FINISHED]
     pool = everything if filters.phase == Phase.FINISHED else present
     matching = [found for found in pool if _is_wanted(found, filters)]
@@ -167,7 +168,7 @@ def workload_list(request: HtmxRequest, slug: str) -> HttpResponse:
         metrics_why_not=sight.devices.metrics_doubt if sight.devices else "",
         total=len(present),
         finished=len(everything) - len(present),
-        held=sum(len(found.seen.held) for found in matching),
+        held=sum(len(found.seen.cells) for found in matching),
         asked=sum(found.seen.pods.asked for found in matching),
         legend=tuple(State),
         address=request.get_full_path(),
@@ -268,7 +269,7 @@ def _row(slug: str, found: Found) -> WorkloadRow:
         waiting=seen.pods.waiting,
         wanted=line.wanted,
         pods=seen.pods.unfinished,
-        held=len(seen.held),
+        held=len(seen.cells),
         asked=seen.pods.asked,
         claims=seen.pods.claims,
         bar=bar(Counter(dict(seen.states))),

@@ -1,6 +1,6 @@
 """A workload as the last poll saw it: its pods counted, and the GPUs that they hold."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from diagnostics.models import Cluster, StoredPicture
-from diagnostics.picture import Devices, GpuCell, Owner, PodLine, WorkloadLine, Workloads
+from diagnostics.picture import Devices, GpuCell, NodeLine, Owner, PodLine, WorkloadLine, Workloads
 from diagnostics.snapshot import State
 from diagnostics.views.latest import NOTHING_YET, read_devices, read_workloads
 
@@ -27,14 +27,10 @@ class Phase(StrEnum):
 
 
 class Held(NamedTuple):
-    """One device that it holds, and where."""
+    """The devices that it holds on one node."""
 
-    node: str
-    cell: GpuCell
-
-    @property
-    def slot(self) -> str:
-        return f"{self.node}/{self.cell.place}"
+    node: NodeLine
+    cells: list[GpuCell]
 
 
 class Mean(NamedTuple):
@@ -87,18 +83,27 @@ class Seen:
     """One workload of the picture."""
 
     line: WorkloadLine
-    held: tuple[Held, ...]
-    pods: Pods
+    held: list[Held]
+    """In the order of the picture."""
 
     @property
     def owner(self) -> Owner:
         return self.line.owner
 
     @cached_property
+    def pods(self) -> Pods:
+        return counted(self.line.pods)
+
+    @cached_property
+    def cells(self) -> list[GpuCell]:
+        """All devices that it holds."""
+        return [cell for held in self.held for cell in held.cells]
+
+    @cached_property
     def nodes(self) -> tuple[str, ...]:
         """On which its unfinished pods are, or whose devices it holds."""
         bound = {pod.node for pod in self.line.pods if pod.node and not pod.is_finished}
-        return tuple(sorted(bound | {held.node for held in self.held}))
+        return tuple(sorted(bound | {held.node.name for held in self.held}))
 
     @cached_property
     def phase(self) -> Phase:
@@ -116,15 +121,15 @@ class Seen:
     @cached_property
     def states(self) -> Mapping[State | None, int]:
         """State -> devices; None for those that were not evaluated or could not be judged."""
-        return Counter(None if held.cell.is_unjudged else held.cell.state for held in self.held)
+        return Counter(None if cell.is_unjudged else cell.state for cell in self.cells)
 
     @cached_property
     def utilization(self) -> Mean | None:
-        return mean(held.cell.utilization_ratio for held in self.held)
+        return mean(cell.utilization_ratio for cell in self.cells)
 
     @cached_property
     def activity(self) -> Mean | None:
-        return mean(held.cell.activity_ratio for held in self.held)
+        return mean(cell.activity_ratio for cell in self.cells)
 
 
 def mean(values: Iterable[float | None]) -> Mean | None:
@@ -154,22 +159,29 @@ def sight_of(cluster: Cluster) -> Sight:
     return Sight(devices, workloads, doubt, devices_doubt)
 
 
-def all_seen(sight: Sight) -> tuple[Seen, ...]:
+def all_seen(sight: Sight) -> list[Seen]:
     """Every workload of the picture, in its order."""
     if sight.workloads is None:
-        return ()
-    held = _held_by_owner(sight.devices)
-    return tuple(
-        Seen(line, tuple(held.get(line.owner, ())), counted(line.pods)) for line in sight.workloads.lines
-    )
-
-
-def _held_by_owner(devices: Devices | None) -> dict[Owner, list[Held]]:
-    if devices is None:
-        return {}
-    by_place: dict[int, list[Held]] = defaultdict(list)
-    for node in devices.nodes:
+        return []
+    lines = sight.workloads.lines
+    held: list[list[Held]] = [[] for _ in lines]
+    for node in sight.devices.nodes if sight.devices else ():
+        of_node: dict[int, list[GpuCell]] = {}
         for cell in node.gpus:
-            for place in dict.fromkeys(cell.owners):  # two pods of it may share one device
-                by_place[place].append(Held(node.name, cell))
-    return {devices.owners[place]: held for place, held in by_place.items()}
+            # Two pods of one workload may share a device.
+            for place in cell.owners if len(cell.owners) < 2 else dict.fromkeys(cell.owners):
+                of_node.setdefault(place, []).append(cell)
+        for place, cells in of_node.items():
+            held[place].append(Held(node, cells))
+    return [Seen(line, of_line) for line, of_line in zip(lines, held, strict=True)]
+
+
+def seen_of(sight: Sight, owner: Owner) -> Seen | None:
+    """One workload of the picture; None where it is not there."""
+    lines = sight.workloads.lines if sight.workloads else ()
+    place = next((place for place, line in enumerate(lines) if line.owner == owner), None)
+    if place is None:
+        return None
+    nodes = sight.devices.nodes if sight.devices else ()
+    held = ((node, [cell for cell in node.gpus if place in cell.owners]) for node in nodes)
+    return Seen(lines[place], [Held(node, cells) for node, cells in held if cells])
