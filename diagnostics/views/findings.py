@@ -18,6 +18,7 @@ from diagnostics.views.pages_of import Pages, pages_of
 GROUPS_PER_PAGE = 100
 ME, NOBODY = "me", "nobody"
 """Words of an address that stand for no user's name: those are written `user:<name>`."""
+ANSWERS = ("yes", "no")
 SORTS = {
     Sort.SEVERITY: "Severity",
     Sort.GPUS: "Most GPUs",
@@ -34,7 +35,7 @@ class Filters(asked.Filters):
     assignee: str = ""
     """`me`, `nobody` or `user:<name>`."""
     acknowledged: str = ""
-    """`yes` or `no`."""
+    """One of `ANSWERS`."""
     sort: Sort = Sort.SEVERITY
 
 
@@ -61,6 +62,7 @@ class FindingListPage(Page):
     """(slug, code) of the rules with an open finding."""
     assignees: tuple[str, ...]
     """Names of the others who have an open finding to look after."""
+    answers: tuple[str, ...]
     sorts: tuple[tuple[str, str], ...]
     """(value, words)."""
     rows: tuple[FindingRow, ...]
@@ -99,7 +101,8 @@ def finding_list(request: HtmxRequest, slug: str) -> HttpResponse:
         namespaces=tuple(sorted({namespace for namespace, *_ in everything if namespace})),
         rules=tuple(sorted({(rule, code) for _, rule, code, _ in everything}, key=lambda pair: pair[1])),
         assignees=tuple(sorted({name for *_, name in everything if name and name != me})),
-        sorts=tuple((sort.value, words) for sort, words in SORTS.items()),
+        answers=ANSWERS,
+        sorts=tuple((sort if sort is not Sort.SEVERITY else "", words) for sort, words in SORTS.items()),
         rows=tuple(shown),
         pages=pages_of(shown),
         counts=tuple((severity.value, counted[severity]) for severity in Severity if counted[severity]),
@@ -124,7 +127,7 @@ def _filters(query: QueryDict) -> Filters:
         namespace=asked.text(query, "namespace"),
         rule=asked.text(query, "rule"),
         assignee=asked.text(query, "assignee"),
-        acknowledged=asked.choice(query, "acknowledged", {"yes", "no"}),
+        acknowledged=asked.choice(query, "acknowledged", ANSWERS),
         sort=Sort(asked.choice(query, "sort", set(Sort), Sort.SEVERITY)),
     )
 

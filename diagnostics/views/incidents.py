@@ -21,23 +21,16 @@ from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
 from diagnostics.views.pages_of import Pages, pages_of
 
 PER_PAGE = 100
+USUAL_PERIOD = ""
 PERIODS = {
-    "day": timedelta(days=1),
-    "week": timedelta(days=7),
-    "month": timedelta(days=30),
-    "quarter": timedelta(days=91),
-    "year": timedelta(days=365),
-    "all": None,
+    "day": (timedelta(days=1), "24 hours"),
+    "week": (timedelta(days=7), "7 days"),
+    USUAL_PERIOD: (timedelta(days=30), "30 days"),
+    "quarter": (timedelta(days=91), "91 days"),
+    "year": (timedelta(days=365), "365 days"),
+    "all": (None, "As far as kept"),
 }
-PERIOD_WORDS = {
-    "day": "24 hours",
-    "week": "7 days",
-    "month": "30 days",
-    "quarter": "91 days",
-    "year": "365 days",
-    "all": "As far as kept",
-}
-USUAL_PERIOD = "month"
+"""As addresses name them: (how long, in words)."""
 EXEMPTED = "exempted"
 """Resolved, because an override or annotation silenced it."""
 STATUSES = ("open", "acknowledged", "resolved", EXEMPTED)
@@ -81,7 +74,7 @@ class IncidentListPage(Page):
     rules: tuple[tuple[str, str], ...]
     """(slug, code) of the whole catalogue."""
     periods: tuple[tuple[str, str], ...]
-    """(value, words); the usual one has an empty value."""
+    """(value, words)."""
     period: str
     """In words."""
     rows: tuple[IncidentRow, ...]
@@ -105,8 +98,8 @@ def incident_list(request: HtmxRequest, slug: str) -> HttpResponse:
         severities=tuple(Severity),
         statuses=STATUSES,
         rules=tuple((rule.slug, rule.code) for rule in catalogue()),
-        periods=tuple(("" if p == USUAL_PERIOD else p, words) for p, words in PERIOD_WORDS.items()),
-        period=PERIOD_WORDS[filters.period],
+        periods=tuple((period, words) for period, (_, words) in PERIODS.items()),
+        period=PERIODS[filters.period][1],
         rows=tuple(_row(slug, one) for one in incidents.select_related("assignee").only(*_SHOWN)),
         pages=pages_of(shown),
         is_polled=cluster.last_taken_at is not None,
@@ -129,13 +122,13 @@ def _filters(query: QueryDict) -> IncidentFilters:
         status=asked.choice(query, "status", STATUSES),
         namespace=asked.text(query, "namespace"),
         rule=asked.text(query, "rule"),
-        period=asked.choice(query, "period", PERIODS, USUAL_PERIOD),
+        period=asked.choice(query, "period", PERIODS),
     )
 
 
 def _matches(filters: IncidentFilters, now: datetime) -> Q:
     """What never opened has no `opened_at`. All but the text is in one index, which counts without reading rows."""
-    length = PERIODS[filters.period]
+    length = PERIODS[filters.period][0]
     wanted = Q(opened_at__isnull=False) if length is None else Q(opened_at__gte=now - length)
     if filters.severity:
         wanted &= Q(severity_rank=Severity(filters.severity).rank)
