@@ -47,7 +47,7 @@
   const tell = (words, isRefused = false) => {
     const line = document.getElementById("not-saved");
     line.querySelector("[data-words]").textContent = words;
-    line.querySelector("a").hidden = !isRefused;
+    line.querySelector("[data-reload]").hidden = !isRefused;
     line.hidden = !words;
   };
 
@@ -69,6 +69,9 @@
   };
 
   document.addEventListener("DOMContentLoaded", growOlder);
+  document.addEventListener("click", ({ target }) => {
+    if (target.closest("[data-reload]")) location.reload();
+  });
   document.addEventListener("visibilitychange", tick);
   setInterval(tick, TICK_MS);
 

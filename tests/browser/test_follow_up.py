@@ -129,7 +129,7 @@ def test_an_expired_sign_in_is_said_and_no_word_is_lost(
         asked_again(page)
         expect(said).to_be_visible()
         expect(page.get_by_label("Comment")).to_have_value("half an hour of thought")
-        said.get_by_role("link", name="Reload the page").click()
+        said.get_by_role("button", name="Reload the page").click()
         if cookie == settings.SESSION_COOKIE_NAME:
             expect(page.get_by_role("button", name="Sign in")).to_be_visible()
         else:
@@ -152,7 +152,7 @@ def test_a_server_that_does_not_answer_is_said_until_it_does(
         commented(page)
         said = page.get_by_role("alert").filter(has_text="The server did not answer")
         expect(said).to_be_in_viewport()
-        expect(said.get_by_role("link")).to_be_hidden()
+        expect(said.get_by_role("button")).to_be_hidden()
         page.context.set_offline(False)
         page.get_by_role("button", name="Comment", exact=True).click()
         expect(said).to_be_hidden()
