@@ -9,14 +9,17 @@ from time import perf_counter
 from traceback import format_exception
 from typing import Any
 
+from django.db.models import Subquery
 from django.utils import timezone
 
-from diagnostics.findings import Diagnosis, Severity
+from diagnostics.findings import Diagnosis, Exempted, Severity
 from diagnostics.masking import mask_text
 from diagnostics.models import Cluster, Observation
 from diagnostics.snapshot import Snapshot, Source, SourceState, SourceStatus
 from diagnostics.storable import storable, storable_text
 
+EXEMPTED_KEPT = 25
+"""Subjects per rule; the others are counted."""
 _NOT_ALL = {SourceState.PARTIAL, SourceState.STALE, SourceState.FORBIDDEN, SourceState.FAILED}
 
 
@@ -57,11 +60,14 @@ def publish(
     """The row for one poll; `collecting` says what the stage `collect` was spent on, in seconds."""
     stages.seconds |= collecting
     by_severity = Counter(finding.severity for finding in diagnosis.findings)
+    status = _status(snapshot, diagnosis)
+    if status != Observation.Status.FAILED:
+        _forget_exempted(cluster)
     return Observation.objects.create(
         cluster=cluster,
         taken_at=snapshot.taken_at,
         **stages.fields(),
-        status=_status(snapshot, diagnosis),
+        status=status,
         error=storable_text(_error(snapshot), 1000),
         sources=[_source(status) for status in snapshot.sources],
         nodes=_count(snapshot, Source.NODES, len(snapshot.nodes)),
@@ -74,6 +80,7 @@ def publish(
         rules_partial=storable(diagnosis.partial),
         rules_failed=storable(diagnosis.failed),
         coverage=storable(diagnosis.coverage),
+        exempted=_exempted(diagnosis),
     )
 
 
@@ -102,6 +109,34 @@ def _source(status: SourceStatus) -> dict[str, Any]:
         "seconds": None if status.seconds is None else round(status.seconds, 3),
         "skipped": storable(status.skipped),
     }
+
+
+def _exempted(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    found: dict[str, list[Exempted]] = {}
+    for exempted in diagnosis.exempted:
+        found.setdefault(exempted.code, []).append(exempted)
+    return [
+        {
+            "code": code,
+            "count": len(of_rule),
+            "kept": [
+                {
+                    "kind": storable_text(one.subject.kind, 80),
+                    "namespace": storable_text(one.subject.namespace, 253),
+                    "name": storable_text(one.subject.name, 600),
+                    "reason": storable_text(one.reason, 300),
+                }
+                for one in of_rule[:EXEMPTED_KEPT]
+            ],
+        }
+        for code, of_rule in found.items()
+    ]
+
+
+def _forget_exempted(cluster: Cluster) -> None:
+    """Of the last poll that judged, since there is a newer one: kept with every poll it would come to gigabytes."""
+    judged = cluster.observations.exclude(status=Observation.Status.FAILED).order_by("-pk").values("pk")
+    cluster.observations.filter(pk=Subquery(judged[:1])).exclude(exempted=[]).update(exempted=[])
 
 
 def _status(snapshot: Snapshot, diagnosis: Diagnosis) -> str:

@@ -54,6 +54,11 @@ class Observation(models.Model):
     """[{code, error}]: rules that broke."""
     coverage = models.JSONField(default=list)
     """[{code, what, cure}]: blind spots."""
+    exempted = models.JSONField(default=list)
+    """[{code, count, kept: [{kind, namespace, name, reason}]}]: what rules found but an annotation or override exempts.
+
+    Only of the last poll that judged: nothing looks at earlier ones, and a site may exempt much for ever.
+    """
 
     class Meta:
         ordering = ["-taken_at"]

@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from diagnostics.models import Cluster, Incident
 from diagnostics.models.incident import OPEN_STATUSES
+from diagnostics.views.subjects import subject_words
 
 SYMPTOMS_SHOWN = 10
 """Under one cause: a dead driver may have a thousand."""
@@ -91,14 +92,6 @@ def open_pairs(cluster: Cluster) -> list[tuple[int, int]]:
     return list(pairs.values_list("from_incident_id", "to_incident_id"))
 
 
-def subject_words(incident: Incident) -> str:
-    """Kind and name of what an incident is about."""
-    name = incident.subject_name
-    if incident.subject_namespace:
-        name = f"{incident.subject_namespace}/{name}"
-    return f"{incident.subject_kind} {name}"
-
-
 Group = list[Incident]
 
 
@@ -149,7 +142,7 @@ def _row(slug: str, incident: Incident, symptoms: Sequence[Incident] = ()) -> Fi
         url=reverse("finding_detail", args=[slug, incident.fingerprint]),
         severity=incident.severity,
         title=incident.title,
-        subject=subject_words(incident),
+        subject=subject_words(incident.subject_kind, incident.subject_namespace, incident.subject_name),
         code=incident.code,
         slug=incident.slug,
         status=incident.status,

@@ -21,8 +21,9 @@ from diagnostics.incidents.verification import Verification, verification
 from diagnostics.models import Cluster, Incident, IncidentEvent, User
 from diagnostics.views.cause_words import cause_words
 from diagnostics.views.finding_timeline import TimelineEntry, events_of, timeline
-from diagnostics.views.finding_tree import Tree, tree_of, workload_url
+from diagnostics.views.finding_tree import Tree, tree_of
 from diagnostics.views.page import Frame, HtmxRequest, Page, frame_of, node_url, render_page
+from diagnostics.views.subjects import subject_url
 
 TOUCHED_SHOWN = 12
 MOST_USERS = 500
@@ -176,6 +177,7 @@ def page_of(
     """`fix`: digest of the fix that the reader's page shows; empty for a page that is loaded anew."""
     incident = about.incident
     finding = incident.latest_finding
+    subject = finding.subject
     current = hashlib.sha256(msgspec.json.encode(finding.fix)).hexdigest()[:12]
     events = events_of(incident)
     shown = fix[:12] or current
@@ -195,7 +197,7 @@ def page_of(
         since=incident.reopened_at or incident.opened_at,
         cause=cause_words(finding.cause),
         cost=cost_of(cluster, incident, open_spans(incident, events), finding.nodes, about.complete_through),
-        subject_url=_subject_url(cluster.slug, finding),
+        subject_url=subject_url(cluster.slug, subject.kind, subject.namespace, subject.name),
         nodes=tuple((name, node_url(cluster.slug, name)) for name in finding.nodes[:TOUCHED_SHOWN]),
         pods=finding.pods[:TOUCHED_SHOWN],
         more=max(0, len(finding.nodes) - TOUCHED_SHOWN) + max(0, len(finding.pods) - TOUCHED_SHOWN),
@@ -243,13 +245,3 @@ def _follow_up(
         outcomes=outcomes(incident.code, incident.cause),
         last_event=events[-1].pk if events else 0,
     )
-
-
-def _subject_url(slug: str, finding: Finding) -> str:
-    subject = finding.subject
-    if subject.kind == "Node":
-        return node_url(slug, subject.name)
-    if subject.kind == "GPU":
-        # A GPU's name begins with its node's.
-        return node_url(slug, subject.name.partition("/")[0])
-    return workload_url(slug, subject.kind, subject.namespace, subject.name)

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Q
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 
 from diagnostics.incidents.cost import NO_WORKLOADS
 from diagnostics.models import Cluster, Incident
 from diagnostics.views.finding_groups import open_pairs
+from diagnostics.views.page import workload_url
+from diagnostics.views.subjects import subject_words
 
 MOST_SHOWN = 60
 """Findings of one tree."""
@@ -80,16 +82,6 @@ def tree_of(cluster: Cluster, incident: Incident) -> Tree:
     )
 
 
-def workload_url(slug: str, kind: str, namespace: str, name: str) -> str:
-    """Address of a workload's page; empty for what is none, or has no name."""
-    if kind in NO_WORKLOADS or not (kind and namespace and name):
-        return ""
-    try:
-        return reverse("workload_detail", args=[slug, kind, namespace, name])
-    except NoReverseMatch:
-        return ""
-
-
 def _last_pairs(incident: Incident) -> list[tuple[int, int]]:
     pairs = Incident.causes.through.objects.filter(Q(from_incident=incident) | Q(to_incident=incident))
     return list(pairs.values_list("from_incident_id", "to_incident_id"))
@@ -140,7 +132,7 @@ def _workloads(slug: str, rows: Iterable[dict[str, Any]]) -> tuple[TouchedWorklo
     keys = [(row["subject_kind"], row["subject_namespace"], row["subject_name"]) for row in rows]
     return tuple(
         TouchedWorkload(
-            name=f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}",
+            name=subject_words(kind, namespace, name),
             url=workload_url(slug, kind, namespace, name),
         )
         for kind, namespace, name in dict.fromkeys(keys)

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 from diagnostics.findings import Severity
 from diagnostics.models import Cluster, Incident, Observation
 from diagnostics.views import asked
+from diagnostics.views.exempted import ExemptedFindings, exempted_findings
 from diagnostics.views.finding_groups import FindingRow, Sort, grouped
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
 from diagnostics.views.pages_of import Pages, pages_of
@@ -73,6 +74,8 @@ class FindingListPage(Page):
     """Open findings before filtering."""
     looked: Looked | None
     """None before the first poll."""
+    exempted: ExemptedFindings
+    """Whatever the filters leave."""
     address: str
     """Of this list with its filters: where a live page asks again."""
     link: str
@@ -90,6 +93,7 @@ def finding_list(request: HtmxRequest, slug: str) -> HttpResponse:
     matching = list(
         opened.filter(_matches(filters, me)).select_related("assignee").only(*_SHOWN, "assignee__username")
     )
+    looked, exempted = _looked(cluster)
     paginator = Paginator(grouped(cluster, matching, filters.sort), GROUPS_PER_PAGE)
     shown = paginator.get_page(request.GET.get("page"))
     counted = Counter(incident.severity for incident in matching)
@@ -107,7 +111,8 @@ def finding_list(request: HtmxRequest, slug: str) -> HttpResponse:
         pages=pages_of(shown),
         counts=tuple((severity.value, counted[severity]) for severity in Severity if counted[severity]),
         total=len(everything),
-        looked=_looked(cluster),
+        looked=looked,
+        exempted=exempted,
         address=request.get_full_path(),
         link=request.build_absolute_uri(),
     )
@@ -165,14 +170,16 @@ def words_in(text: str) -> Q:
     return wanted
 
 
-def _looked(cluster: Cluster) -> Looked | None:
+def _looked(cluster: Cluster) -> tuple[Looked | None, ExemptedFindings]:
+    """By the last poll that judged: how far it looked, and what it found that is exempt. One query."""
     last = (
         cluster.observations.exclude(status=Observation.Status.FAILED)
-        .values_list("rules_skipped", "rules_partial", "rules_failed", "coverage")
+        .values_list("rules_skipped", "rules_partial", "rules_failed", "coverage", "exempted")
+        .order_by("-pk")
         .first()
     )
-    return (
-        None
-        if last is None
-        else Looked(**dict(zip(("skipped", "partial", "failed", "blind"), map(len, last), strict=True)))
-    )
+    if last is None:
+        return None, exempted_findings(())
+    *unseen, exempted = last
+    looked = Looked(**dict(zip(("skipped", "partial", "failed", "blind"), map(len, unseen), strict=True)))
+    return looked, exempted_findings([(cluster.slug, exempted)])

@@ -15,10 +15,10 @@ from diagnostics.incidents.recording import EXEMPT
 from diagnostics.models import Incident
 from diagnostics.rules import catalogue
 from diagnostics.views import asked
-from diagnostics.views.finding_groups import subject_words
 from diagnostics.views.findings import words_in
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page
 from diagnostics.views.pages_of import Pages, pages_of
+from diagnostics.views.subjects import subject_words
 
 PER_PAGE = 100
 USUAL_PERIOD = ""
@@ -151,7 +151,7 @@ def _row(slug: str, incident: Incident) -> IncidentRow:
         url=f"{url}?{urlencode({'incident': incident.pk})}",
         severity=incident.severity,
         title=incident.title,
-        subject=subject_words(incident),
+        subject=subject_words(incident.subject_kind, incident.subject_namespace, incident.subject_name),
         code=incident.code,
         slug=incident.slug,
         status=incident.status,

@@ -18,6 +18,7 @@ from diagnostics.rules import RETIRED, catalogue
 from diagnostics.rules.base import SECTIONS, Rule
 from diagnostics.rules.documentation import shown
 from diagnostics.views import asked
+from diagnostics.views.exempted import ExemptedFindings, exempted_by
 from diagnostics.views.page import Frame, HtmxRequest, Page, bare_frame, render_page
 
 FAMILIES = {
@@ -80,6 +81,7 @@ class RuleDetailPage(Page):
     """(name, default with its unit) of each limit that the documentation names."""
     caused_by: tuple[RuleRow, ...]
     symptoms: tuple[RuleRow, ...]
+    exempted: ExemptedFindings
 
 
 @require_safe
@@ -132,6 +134,7 @@ def rule_detail(request: HtmxRequest, code: str) -> HttpResponse:
             _row(by_slug[slug]) for slug in (*rule.caused_by, *rule.starved_by) if slug in by_slug
         ),
         symptoms=tuple(_row(r) for r in rules.values() if rule.slug in (*r.caused_by, *r.starved_by)),
+        exempted=exempted_by(rule.code, cluster),
     )
     return render_page(request, "pages/rule_detail.html", page)
 

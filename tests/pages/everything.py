@@ -157,6 +157,13 @@ def poll(of: Cluster, at: datetime, findings: tuple[Finding, ...] = FINDINGS, nu
         coverage=[{"code": "GPU901", "what": "Metrics cannot be seen", "cure": "kubectl get pods -A"}],
         rules_skipped=[{"code": "GPU101", "reason": "metrics: absent"}],
         rules_failed=[{"code": "GPU999", "error": HOSTILE}],
+        exempted=[
+            {
+                "code": "GPU501",
+                "count": 30,
+                "kept": [{"kind": "Job", "namespace": "ml", "name": HOSTILE, "reason": HOSTILE}] * 25,
+            }
+        ],
     )
 
 

@@ -60,10 +60,10 @@ def test_the_catalogue_costs_five_queries_at_most(
         browser.get("/rules/")
 
 
-def test_a_rule_costs_five_queries_at_most(
+def test_a_rule_costs_six_queries_at_most(
     browser: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         browser.get(f"/rules/{catalogue()[0].code}/")
 
 
