@@ -47,14 +47,22 @@ def _names(cluster: Cluster) -> list[str]:
 
 
 def _owners(cluster: Cluster, latest: Snapshot, since: datetime) -> Known:
-    pods = {}
+    pods, by_uid = {}, {}
     held = Allocation.objects.filter(cluster=cluster).exclude(ended_at__lt=since)
-    fields = ("pod", "workload__kind", "workload__namespace", "workload__name")
-    for pod, kind, namespace, name in held.values_list(*fields).iterator():
-        pods[f"{namespace}/{pod}"] = OwnerKey(kind, namespace, name)
-    pods |= {pod.key: pod.root for pod in latest.pods if pod.root is not None and pod.gpus}
+    fields = ("pod", "pod_uid", "is_backfilled", "workload__kind", "workload__namespace", "workload__name")
+    for pod, uid, is_backfilled, kind, namespace, name in held.values_list(*fields).iterator():
+        root = pods[f"{namespace}/{pod}"] = OwnerKey(kind, namespace, name)
+        if uid and not is_backfilled:
+            by_uid[uid] = root
+    for seen in latest.pods:
+        if seen.root is not None and seen.gpus:
+            pods[seen.key] = seen.root
+            if seen.uid:
+                by_uid[seen.uid] = seen.root
     roots: dict[str, list[OwnerKey]] = defaultdict(list)
     rows = Workload.objects.filter(cluster=cluster).exclude(kind="")
     for kind, namespace, name in rows.values_list("kind", "namespace", "name").iterator():
         roots[namespace].append(OwnerKey(kind, namespace, name))
-    return Known(pods=pods, roots={namespace: tuple(found) for namespace, found in roots.items()})
+    return Known(
+        pods=pods, by_uid=by_uid, roots={namespace: tuple(found) for namespace, found in roots.items()}
+    )

@@ -3,14 +3,15 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from diagnostics.collect.history import Cluster, Known, Unreadable, devices_at, read_history
-from diagnostics.collect.history.owners import above, by_name
+from diagnostics.collect.history.owners import above, by_name, owned
 from diagnostics.collect.history.runs import resource_name
 from diagnostics.collect.target import PrometheusTarget
 from diagnostics.limits import Limits
-from diagnostics.snapshot import Gang, Node, OwnerKey, Snapshot, State
+from diagnostics.snapshot import Gang, Node, OwnerKey, Pod, Snapshot, State
 from tests.fakes.history import Kept, Line, board, busy, held, served
 from tests.fakes.web import Reply
 
@@ -191,8 +192,27 @@ def test_owners_by_name(name: str, owner: tuple[str, str] | None) -> None:
 
 
 def test_a_replica_set_is_of_the_deployment_of_its_name() -> None:
-    assert above(OwnerKey("ReplicaSet", "ns", "web-7d9c8b6f5c")).name == "web"
-    assert above(OwnerKey("ReplicaSet", "ns", "hand-made")).kind == "ReplicaSet"
+    assert above(OwnerKey("ReplicaSet", "ns", "web-7d9c8b6f5c"), Known()).name == "web"
+    assert above(OwnerKey("ReplicaSet", "ns", "hand-made"), Known()).kind == "ReplicaSet"
+
+
+def test_a_job_is_of_a_cron_job_that_polls_have_seen() -> None:
+    nightly = OwnerKey("CronJob", "ns", "nightly")
+    known = Known(roots={"ns": (OwnerKey("Job", "ns", "train"), nightly)})
+    assert above(OwnerKey("Job", "ns", "nightly-29934150"), known) == nightly
+    for name, namespace in (("train-20260601", "ns"), ("nightly-a", "ns"), ("nightly-29934150", "other")):
+        assert above(OwnerKey("Job", namespace, name), known).kind == "Job"
+
+
+def test_the_owner_that_a_poll_saw_is_that_of_the_past() -> None:
+    top = OwnerKey("InferenceService", "ns", "chat")
+    told = Pod(
+        namespace="ns", name="chat-0", uid="u-1", owners=(OwnerKey("StatefulSet", "ns", "chat-predictor"),)
+    )
+    other = msgspec.structs.replace(told, uid="u-2")
+    seen, before = owned((told, other), Known(by_uid={"u-1": top}), ())
+    assert seen.owners == (top,)
+    assert before.owners == told.owners
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ class Objects(NamedTuple):
     pods: list[Run[Pod]]
     nodes: list[Run[Node]]
     workloads: tuple[Workload, ...]
-    """ReplicaSets and Jobs with the owner above them."""
+    """ReplicaSets and Jobs that own any of `pods`, with the owner above them."""
     exporters: dict[str, str]
     """Name and address of each exporter's pod -> its node."""
 
@@ -73,11 +73,13 @@ def objects_from(
             exporters[series.metric.get("pod_ip", "")] = node
     exporters.pop("", None)
     homes = node_courses(nodes, grid)
+    pods = pods_of(requests, fixed, lives, grid)
+    owners = {(owner.kind, owner.namespace, owner.name) for run in pods for owner in run.item.owners}
+    chained = chain((s.metric for s in fixed.get("replicaset", ())), (s.metric for s in fixed.get("job", ())))
     return Objects(
-        pods=[*pods_of(requests, fixed, lives, grid), *takers_of(homes, grid)],
+        pods=[*pods, *takers_of(homes, grid)],
         nodes=nodes_of(homes, grid),
-        workloads=chain(
-            (s.metric for s in fixed.get("replicaset", ())), (s.metric for s in fixed.get("job", ()))
-        ),
+        # A cluster has thousands of others.
+        workloads=tuple(one for one in chained if (one.kind, one.namespace, one.name) in owners),
         exporters=exporters,
     )

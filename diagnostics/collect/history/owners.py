@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from diagnostics.snapshot import OwnerKey, Workload
+from diagnostics.snapshot import OwnerKey, Pod, Workload
 
 _SAFE = "[bcdfghjklmnpqrstvwxz2456789]"
 _OF_DEPLOYMENT = re.compile(rf"(.+)-({_SAFE}{{8,10}})-{_SAFE}{{5}}")
 _REPLICA_SET = re.compile(rf"(.+)-({_SAFE}{{8,10}})")
+_TIMED_JOB = re.compile(r"(.+)-\d{8,10}")
 _REST = re.compile(rf"(-\d{{1,10}})?(-{_SAFE}{{5,10}})?(-{_SAFE}{{5}})?")
 """What controllers add to their own name: an index or a minute, a hash, five letters."""
 NamedKey = tuple[str, str, str]
@@ -25,6 +26,8 @@ class Known(msgspec.Struct, frozen=True):
 
     pods: Mapping[str, OwnerKey] = {}
     """`namespace/name` of pods that polls have seen -> their root owner."""
+    by_uid: Mapping[str, OwnerKey] = {}
+    """The same of those whose UID is known: the very pod, not another of its name."""
     roots: Mapping[str, tuple[OwnerKey, ...]] = {}
     """Namespace -> root owners that polls have seen there."""
 
@@ -53,6 +56,21 @@ def owner_in(labels: Mapping[str, str], namespace: str) -> OwnerKey | None:
     return OwnerKey(kind, namespace, name)
 
 
+def owned(pods: tuple[Pod, ...], known: Known, workloads: tuple[Workload, ...]) -> tuple[Pod, ...]:
+    """Each pod with an owner: the root that a poll saw, else what is told of that time, or what a name gives away."""
+    chained = {(w.kind, w.namespace, w.name) for w in workloads}
+    found = []
+    for pod in pods:
+        owner = known.by_uid.get(pod.uid) if pod.uid else None
+        if owner is None:
+            owner = pod.owners[0] if pod.owners else by_name(pod.namespace, pod.name, known)
+        if owner is not None and (owner.kind, owner.namespace, owner.name) not in chained:
+            owner = above(owner, known)
+        is_told = owner is not None and owner.kind != "Pod"
+        found.append(msgspec.structs.replace(pod, owners=(owner,)) if is_told else pod)
+    return tuple(found)
+
+
 def by_name(namespace: str, name: str, known: Known) -> OwnerKey | None:
     """The root owner of a pod of which only the name is known; None for a pod that may well be bare."""
     seen = known.pods.get(f"{namespace}/{name}")
@@ -65,10 +83,18 @@ def by_name(namespace: str, name: str, known: Known) -> OwnerKey | None:
     return OwnerKey("Deployment", namespace, deployment[1], "apps/v1") if deployment else None
 
 
-def above(owner: OwnerKey) -> OwnerKey:
-    """The Deployment behind a ReplicaSet of which nothing is known but the name; any other owner itself."""
-    deployment = _REPLICA_SET.fullmatch(owner.name) if owner.kind == "ReplicaSet" else None
-    return OwnerKey("Deployment", owner.namespace, deployment[1], "apps/v1") if deployment else owner
+def above(owner: OwnerKey, known: Known) -> OwnerKey:
+    """What is behind an owner of which nothing is known but the name; the owner itself where that says nothing.
+
+    A ReplicaSet's name tells of its Deployment. A Job's may end in a date for any reason: it is a CronJob's only where
+    polls have seen a CronJob of that name.
+    """
+    if owner.kind == "ReplicaSet" and (deployment := _REPLICA_SET.fullmatch(owner.name)):
+        return OwnerKey("Deployment", owner.namespace, deployment[1], "apps/v1")
+    if owner.kind == "Job" and (timed := _TIMED_JOB.fullmatch(owner.name)):
+        roots = known.roots.get(owner.namespace, ())
+        return next((root for root in roots if (root.kind, root.name) == ("CronJob", timed[1])), owner)
+    return owner
 
 
 def _fits(root: OwnerKey, name: str) -> bool:

@@ -12,6 +12,8 @@ from diagnostics.collect.history.runs import Answers, PodName, Run, node_of, pod
 from diagnostics.collect.prometheus_connection import Series, number
 from diagnostics.snapshot import Condition, Container, OwnerKey, Pod
 
+_FIXED = ("info", "owner", "started", "created")
+"""Of the answers to `HistoryQuestions.fixed`, those about pods; answers can be read once, and others want the rest."""
 MOST_RESTARTS = 10
 """More of them change nothing."""
 
@@ -42,7 +44,8 @@ def pods_of(requests: list[Series], fixed: Answers, lives: Answers, grid: Grid) 
     # The last to begin counts: the pod before it, of the same name, may seem to live on for a scrape or two.
     for key, points, series in sorted(found, key=lambda one: min(one[1], default=0)):
         _take_request(courses.setdefault(key, _PodCourse()), points, series)
-    for name, answer in fixed.items():
+    for name in _FIXED:
+        answer = fixed.get(name, ())
         _each(courses, answer, lambda course, series, name=name: _take_fixed(course, series, name))  # type: ignore[misc]
     for name, answer in lives.items():
         _each(courses, answer, lambda course, series, name=name: _take_life(course, series, name, grid))  # type: ignore[misc]

@@ -18,7 +18,7 @@ from diagnostics.collect.dcgm_labels import DeviceKey, is_exporter
 from diagnostics.collect.history.courses import DeviceCourse
 from diagnostics.collect.history.grid import Grid
 from diagnostics.collect.history.objects import Objects
-from diagnostics.collect.history.owners import Known, above, by_name
+from diagnostics.collect.history.owners import Known, owned
 from diagnostics.collect.history.runs import Run
 from diagnostics.collect.readings import DeviceReading
 from diagnostics.gangs import gangs_of
@@ -149,7 +149,7 @@ def _run(
     nodes = _nodes(start, readings.values(), objects, cluster)
     pods = _pods(told, readings, {run.item.key for run in objects.pods}, skips)
     workloads = (*cluster.workloads, *objects.workloads)
-    pods = with_roots(_owned(pods, cluster.owners, workloads), workloads)
+    pods = with_roots(owned(pods, cluster.owners, workloads), workloads)
     slots = {devices.slot_of(homes[course.key], course.reading(start)) for course in courses}
     gpus = devices.joined(nodes, pods, readings.values(), Past(), slots | cluster.slots)
     # A place that only the counts know, and no poll ever saw, would be counted besides the board that sits there.
@@ -229,19 +229,6 @@ def _made(key: str, node: str, gpus: dict[str, float]) -> Pod:
     namespace, _, name = key.partition("/")
     container = Container(name="", requests=gpus)
     return Pod(namespace=namespace, name=name, node=node, phase="Running", containers=(container,))
-
-
-def _owned(pods: tuple[Pod, ...], known: Known, workloads: tuple[Workload, ...]) -> tuple[Pod, ...]:
-    """Each pod with an owner, where one is told or a name gives it away."""
-    chained = {(w.kind, w.namespace, w.name) for w in workloads}
-    found = []
-    for pod in pods:
-        owner = pod.owners[0] if pod.owners else by_name(pod.namespace, pod.name, known)
-        if owner is not None and _key(owner) not in chained:
-            owner = above(owner)
-        is_told = owner is not None and owner.kind != "Pod"
-        found.append(msgspec.structs.replace(pod, owners=(owner,)) if is_told else pod)
-    return tuple(found)
 
 
 def _gangs(pods: tuple[Pod, ...], known: tuple[Gang, ...]) -> tuple[Gang, ...]:

@@ -1,7 +1,6 @@
 """What kube-state-metrics says of the simulated cluster, made from the objects of its API.
 
-Names and labels are those of its documentation (docs/metrics), as far as GPU clusters are looked at with them. A Job
-whose pods train together is told as a PyTorchJob: kube-state-metrics shows no commands, and so nothing else would tell.
+Names and labels are those of its documentation (docs/metrics), as far as GPU clusters are looked at with them.
 """
 
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from diagnostics.simulator.manifests.controllers import controllers
 from diagnostics.simulator.manifests.nodes import node_object
 from diagnostics.simulator.manifests.pods import pod_object
 from diagnostics.simulator.prometheus.series import Labels, labels_of
@@ -18,6 +18,7 @@ from diagnostics.simulator.world import World
 TARGET = {"job": "kube-state-metrics", "instance": "10.244.0.30:8080"}
 METRICS = frozenset(
     {
+        "kube_job_owner",
         "kube_node_spec_unschedulable",
         "kube_node_status_allocatable",
         "kube_node_status_capacity",
@@ -74,7 +75,7 @@ def _of_pod(pod: dict[str, Any]) -> Iterator[Line]:
         yield _line("kube_pod_start_time", _seconds(status["startTime"]), **me)
     if "deletionTimestamp" in meta:
         yield _line("kube_pod_deletion_timestamp", _seconds(meta["deletionTimestamp"]), **me)
-    yield _owner_line(meta, spec, me)
+    yield _line("kube_pod_owner", 1, **me, **_owner(meta))
     for condition in status.get("conditions", []):
         if condition["type"] == "Ready":
             for wanted in ("true", "false", "unknown"):
@@ -87,24 +88,22 @@ def _of_pod(pod: dict[str, Any]) -> Iterator[Line]:
             yield _line("kube_pod_container_status_waiting_reason", 1, **named, reason=reason)
 
 
-def _owner_line(meta: dict[str, Any], spec: dict[str, Any], me: dict[str, str]) -> Line:
+def _owner(meta: dict[str, Any]) -> dict[str, str]:
     owner = next(iter(meta.get("ownerReferences", [])), None)
     if owner is None:
-        none = {"owner_kind": "<none>", "owner_name": "<none>", "owner_is_controller": "<none>"}
-        return _line("kube_pod_owner", 1, **me, **none)
-    words = " ".join(word for c in spec["containers"] for word in (*c.get("command", ()), *c.get("args", ())))
-    kind = "PyTorchJob" if owner["kind"] == "Job" and "--nnodes" in words else owner["kind"]
-    named = {"owner_kind": kind, "owner_name": owner["name"], "owner_is_controller": "true"}
-    return _line("kube_pod_owner", 1, **me, **named)
+        return {"owner_kind": "<none>", "owner_name": "<none>", "owner_is_controller": "<none>"}
+    return {"owner_kind": owner["kind"], "owner_name": owner["name"], "owner_is_controller": "true"}
 
 
 @lru_cache(maxsize=800)
 def _workload_lines(workload: Workload) -> tuple[Line, ...]:
-    if workload.kind != "Deployment":
-        return ()
-    owner = {"owner_kind": "Deployment", "owner_name": workload.name, "owner_is_controller": "true"}
-    me = {"namespace": workload.namespace, "replicaset": workload.replica_set}
-    return (_line("kube_replicaset_owner", 1, **me, **owner),)
+    found = controllers([workload], ())
+    of_sets = [("kube_replicaset_owner", "replicaset", one["metadata"]) for one in found["replicasets"]]
+    of_jobs = [("kube_job_owner", "job_name", one["metadata"]) for one in found["jobs"]]
+    return tuple(
+        _line(metric, 1, namespace=meta["namespace"], **{label: meta["name"]}, **_owner(meta))
+        for metric, label, meta in (*of_sets, *of_jobs)
+    )
 
 
 def _of_node(node: dict[str, Any]) -> Iterator[Line]:
