@@ -84,7 +84,9 @@ class Allocation(models.Model):
     """One pod's hold on devices of one node, from when to when."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="allocations")
-    workload = models.ForeignKey(Workload, on_delete=models.CASCADE, related_name="allocations")
+    workload = models.ForeignKey(
+        Workload, on_delete=models.CASCADE, related_name="allocations", db_index=False
+    )
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="allocations")
     pod = models.CharField(max_length=253)
     """Name; its namespace is the workload's."""
@@ -100,6 +102,7 @@ class Allocation(models.Model):
         indexes = [
             models.Index(fields=["cluster", "started_at"]),
             models.Index(fields=["node", "started_at"]),
+            models.Index(fields=["workload", "started_at"]),
             models.Index(fields=["cluster"], condition=Q(ended_at__isnull=True), name="allocation_open"),
         ]
 

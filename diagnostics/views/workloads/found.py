@@ -32,4 +32,5 @@ def resolved_about(cluster: Cluster, owner: Owner) -> QuerySet[Incident]:
     codes = [*(rule.code for rule in catalogue()), *RETIRED]
     # While the cluster's identity could not be read, findings were told apart without it.
     known = [fingerprint(identity, code, subject) for identity in (cluster.identity, "") for code in codes]
-    return cluster.incidents.filter(status=Incident.Status.RESOLVED, fingerprint__in=known)
+    # By status, SQLite would look at all that ever was resolved.
+    return cluster.incidents.filter(resolved_at__isnull=False, fingerprint__in=known)
