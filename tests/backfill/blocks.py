@@ -9,9 +9,11 @@ from diagnostics.collect.history.questions import FIELDS
 from diagnostics.simulator.build import build
 from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.exporter import history
-from tests.backfill import kube_state
+from diagnostics.simulator.prometheus import kube_state
 
 READ = {name for field in FIELDS for name in METRIC_BY_FIELD[field].names}
+READ_CONDITIONS = {None, "Ready", "true"}
+"""Of nodes and of pods."""
 START = datetime(2026, 6, 1, tzinfo=UTC)
 CONFIG = WorldConfig(schedule="month", epoch=START)
 
@@ -35,7 +37,9 @@ def _objects(start: datetime, end: datetime, step: timedelta) -> Iterator[str]:
     while moment <= end:
         at = f"{moment.timestamp():.0f}"
         for name, labels, value in kube_state.lines(build(CONFIG, moment)):
-            families[name].append(f"{name}{{{labels},{kube_state.TARGET}}} {value!r} {at}")
+            if dict(labels).get("condition") in READ_CONDITIONS:
+                said = ",".join(f'{label}="{word}"' for label, word in labels)
+                families[name].append(f"{name}{{{said}}} {value!r} {at}")
         moment += step
     for name, lines in families.items():
         yield f"# TYPE {name} unknown\n"
