@@ -18,16 +18,6 @@ pytestmark = pytest.mark.django_db
 FIX = ShownStep("0123456789abcdef", 1, "fix", "Give them back")
 
 
-@pytest.fixture
-def timeline() -> Timeline:
-    return Timeline()
-
-
-@pytest.fixture
-def user() -> User:
-    return User.objects.create_user("sre")
-
-
 def standing(timeline: Timeline) -> list[str]:
     return list(checked(timeline.incident().events.select_related("actor").order_by("pk")))
 

@@ -25,11 +25,6 @@ pytestmark = pytest.mark.django_db
 Status = Incident.Status
 
 
-@pytest.fixture
-def timeline() -> Timeline:
-    return Timeline()
-
-
 def test_opens_after_as_many_polls_as_the_rule_holds(timeline: Timeline) -> None:
     first = timeline.poll([finding()])
     assert timeline.states() == {"train": Status.PENDING}

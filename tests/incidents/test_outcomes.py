@@ -24,11 +24,6 @@ def tried(timeline: Timeline, user: User, name: str, *, comes_back_after: int | 
         timeline.poll([finding(name)])
 
 
-@pytest.fixture
-def user() -> User:
-    return User.objects.create_user("sre")
-
-
 def test_says_nothing_before_there_are_five(user: User) -> None:
     timeline = Timeline()
     for number in range(4):

@@ -16,16 +16,6 @@ FIX = ShownStep("0123456789abcdef", 2, "fix", "Give them back")
 LOOK = ShownStep("fedcba9876543210", 1, "diagnose", "Look")
 
 
-@pytest.fixture
-def timeline() -> Timeline:
-    return Timeline()
-
-
-@pytest.fixture
-def user() -> User:
-    return User.objects.create_user("sre")
-
-
 def words(timeline: Timeline) -> str:
     last = Cluster.objects.get().last_taken_at
     return verification(timeline.incident(), last).words

@@ -1,7 +1,6 @@
 """The page of one node."""
 
 import re
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -9,28 +8,18 @@ from pytest_django import DjangoAssertNumQueries
 
 from diagnostics.findings import Subject
 from diagnostics.models import StoredPicture, StoredSnapshot
-from diagnostics.snapshot import Condition, Metrics, Snapshot, Source, State, Taint
+from diagnostics.snapshot import Condition, Metrics, Source, State, Taint
 from tests.builders import GIB, NOW, ago, event, gpu, node, owner, pod, snapshot
 from tests.pages.history import change, device_row, hold, hours, node_row, said, workload_row
 from tests.pages.stored import finding, polled
 from tests.pages.test_findings import flat
+from tests.pages.test_nodes import LIST, of_one
 
 pytestmark = pytest.mark.django_db
-
-LIST = "/c/lab/nodes/"
-
-
-def names(browser: Client, query: str = "") -> list[str]:
-    text = browser.get(LIST + query).content.decode()
-    return re.findall(r'class="row-link"[^>]*>\s*<bdi>([^<]*)</bdi>', text)
 
 
 def page(browser: Client, name: str = "gpu-1") -> str:
     return browser.get(f"{LIST}{name}/").content.decode()
-
-
-def of_one(*parts: Any, **fields: Any) -> Snapshot:
-    return snapshot(node(), *parts, **fields)
 
 
 def test_an_effective_gpu_that_could_not_be_judged_looks_so(browser: Client) -> None:

@@ -24,10 +24,6 @@ def names(browser: Client, query: str = "") -> list[str]:
     return re.findall(r'class="row-link"[^>]*>\s*<bdi>([^<]*)</bdi>', text)
 
 
-def page(browser: Client, name: str = "gpu-1") -> str:
-    return browser.get(f"{LIST}{name}/").content.decode()
-
-
 def of_one(*parts: Any, **fields: Any) -> Snapshot:
     return snapshot(node(), *parts, **fields)
 

@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from diagnostics.findings import Confidence, Hit, Subject
+from diagnostics.findings import Confidence, Subject
 from diagnostics.fixes import Risk
-from diagnostics.limits import Limits
-from diagnostics.rules.scheduling.pending_gpu_pod import check
 from diagnostics.snapshot import (
     Condition,
     Node,
@@ -19,22 +17,8 @@ from diagnostics.snapshot import (
     Volume,
     Workload,
 )
-from tests.builders import ago, container, event, node, owner, pending_pod, pod, snapshot
-
-INSUFFICIENT = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
-TAINT = Taint("nvidia.com/gpu", "NoSchedule", "present")
-SILENT: dict[str, Any] = {"conditions": ()}
-
-
-def hits(*parts: Any, **fields: Any) -> list[Hit]:
-    found = list(check(snapshot(*parts, **fields), Limits()))
-    assert all(isinstance(hit, Hit) for hit in found)
-    return [hit for hit in found if isinstance(hit, Hit)]
-
-
-def hit(*parts: Any, **fields: Any) -> Hit:
-    (found,) = hits(*parts, **fields)
-    return found
+from tests.builders import ago, container, event, node, owner, pending_pod, pod
+from tests.rules.scheduling.waiting import INSUFFICIENT, SILENT, hit, hits
 
 
 def full(name: str = "gpu-1", **fields: Any) -> tuple[Node, Pod]:

@@ -4,32 +4,13 @@ from typing import Any
 
 import pytest
 
-from diagnostics.findings import Hit
-from diagnostics.limits import Limits
-from diagnostics.rules.scheduling.pending_gpu_pod import check
 from diagnostics.snapshot import (
     Event,
     OwnerKey,
-    Taint,
     Workload,
 )
-from tests.builders import ago, event, snapshot
-
-INSUFFICIENT = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
-TAINT = Taint("nvidia.com/gpu", "NoSchedule", "present")
-SILENT: dict[str, Any] = {"conditions": ()}
-
-
-def hits(*parts: Any, **fields: Any) -> list[Hit]:
-    found = list(check(snapshot(*parts, **fields), Limits()))
-    assert all(isinstance(hit, Hit) for hit in found)
-    return [hit for hit in found if isinstance(hit, Hit)]
-
-
-def hit(*parts: Any, **fields: Any) -> Hit:
-    (found,) = hits(*parts, **fields)
-    return found
-
+from tests.builders import ago, event
+from tests.rules.scheduling.waiting import hit, hits
 
 REFUSED = (
     'Error creating: pods "train-x" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=8, '

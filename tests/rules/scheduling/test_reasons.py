@@ -1,13 +1,9 @@
 """Pods that wait for GPUs and for which no GPU is lacking, or nobody can tell."""
 
-from typing import Any
-
 import pytest
 import yaml
 
-from diagnostics.findings import Confidence, Hit, Severity
-from diagnostics.limits import Limits
-from diagnostics.rules.scheduling.pending_gpu_pod import check
+from diagnostics.findings import Confidence, Severity
 from diagnostics.snapshot import (
     Condition,
     Event,
@@ -16,22 +12,8 @@ from diagnostics.snapshot import (
     Toleration,
     Volume,
 )
-from tests.builders import ago, container, node, pending_pod, pod, snapshot
-
-INSUFFICIENT = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
-TAINT = Taint("nvidia.com/gpu", "NoSchedule", "present")
-SILENT: dict[str, Any] = {"conditions": ()}
-
-
-def hits(*parts: Any, **fields: Any) -> list[Hit]:
-    found = list(check(snapshot(*parts, **fields), Limits()))
-    assert all(isinstance(hit, Hit) for hit in found)
-    return [hit for hit in found if isinstance(hit, Hit)]
-
-
-def hit(*parts: Any, **fields: Any) -> Hit:
-    (found,) = hits(*parts, **fields)
-    return found
+from tests.builders import ago, container, node, pending_pod, pod
+from tests.rules.scheduling.waiting import SILENT, TAINT, hit
 
 
 def test_a_taint_is_computed_though_the_message_names_none() -> None:
