@@ -1,9 +1,10 @@
 """What happened to a node and its devices: changes, who held them, and what Kubernetes said. Each list is bounded."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Q
+from django.db.models import Max, Q
 
 from diagnostics.archive import event_hours
 from diagnostics.models import Allocation, Cluster, TopologyChange
@@ -83,6 +84,19 @@ def allocations_of(cluster: Cluster, node: str, most: int = ALLOCATIONS_READ) ->
     # Labels and annotations of the workloads are read from JSON otherwise.
     named = wanted.select_related("workload").defer("workload__labels", "workload__annotations")
     return list(named.order_by("-started_at", "-pk"))
+
+
+def owners_of(
+    cluster: Cluster, nodes: Collection[str], pods: Collection[str]
+) -> dict[str, tuple[str, str, str]]:
+    """Key (`namespace/name`) of a pod that held GPUs of these nodes -> kind, namespace and name of its workload; of
+    several pods of a name, the last one's. One query.
+    """
+    names = {pod.rpartition("/")[2] for pod in pods}
+    rows = Allocation.objects.filter(node__cluster=cluster, node__name__in=nodes, pod__in=names)
+    owners = rows.values_list("pod", "workload__kind", "workload__namespace", "workload__name")
+    last = owners.annotate(last=Max("started_at")).order_by("last")
+    return {f"{namespace}/{pod}": (kind, namespace, name) for pod, kind, namespace, name, _ in last}
 
 
 def holds_of(slug: str, node: str, allocations: list[Allocation], place: str = "") -> tuple[Hold, ...]:

@@ -66,7 +66,7 @@ def holders_by_slot(slug: str, devices: Devices, line: NodeLine) -> dict[str, tu
     """Slot -> its holders with their owners, as the picture has them."""
     return {
         f"{line.name}/{cell.place}": tuple(
-            _holder(slug, pod, owner.kind, owner.namespace, owner.name)
+            holder(slug, pod, owner.kind, owner.namespace, owner.name)
             for pod, owner in zip(
                 cell.holders, (devices.owners[place] for place in cell.owners), strict=False
             )
@@ -84,11 +84,12 @@ def holders_of(slug: str, gpu: Gpu, allocations: Sequence[Allocation]) -> tuple[
     for pod in gpu.holders:
         owner = owners.get(pod)
         name = (owner.kind, owner.namespace, owner.name) if owner is not None else ("", "", "")
-        found.append(_holder(slug, pod, *name))
+        found.append(holder(slug, pod, *name))
     return tuple(found)
 
 
-def _holder(slug: str, pod: str, kind: str, namespace: str, name: str) -> Holder:
+def holder(slug: str, pod: str, kind: str, namespace: str, name: str) -> Holder:
+    """Of a workload that is not known, its parts are empty."""
     return Holder(
         pod=pod,
         workload=f"{kind} {name}" if kind and kind != "Pod" else "",

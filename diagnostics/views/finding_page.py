@@ -14,12 +14,14 @@ from django.views.decorators.http import require_safe
 
 from diagnostics.findings import Finding
 from diagnostics.fixes import Step
-from diagnostics.incidents.cost import Cost, cost_of, open_spans
+from diagnostics.incidents.cost import NO_WORKLOADS, Cost, cost_of, open_spans
 from diagnostics.incidents.outcomes import Outcomes, outcomes
 from diagnostics.incidents.steps import CheckedStep, checked, shown_steps, signed
 from diagnostics.incidents.verification import Verification, verification
 from diagnostics.models import Cluster, Incident, IncidentEvent, User
 from diagnostics.views.cause_words import cause_words
+from diagnostics.views.device_history import owners_of
+from diagnostics.views.device_rows import Holder, holder
 from diagnostics.views.finding_timeline import TimelineEntry, events_of, timeline
 from diagnostics.views.finding_tree import Tree, tree_of
 from diagnostics.views.page import Frame, HtmxRequest, Page, frame_of, node_url, render_page
@@ -96,7 +98,7 @@ class FindingDetailPage(Page):
     """Of the subject's page; empty where there is none."""
     nodes: tuple[tuple[str, str], ...]
     """(name, address) of the nodes that it touches."""
-    pods: tuple[str, ...]
+    pods: tuple[Holder, ...]
     more: int
     """Nodes and pods beyond those."""
     fix: str
@@ -199,7 +201,7 @@ def page_of(
         cost=cost_of(cluster, incident, open_spans(incident, events), finding.nodes, about.complete_through),
         subject_url=subject_url(cluster.slug, subject.kind, subject.namespace, subject.name),
         nodes=tuple((name, node_url(cluster.slug, name)) for name in finding.nodes[:TOUCHED_SHOWN]),
-        pods=finding.pods[:TOUCHED_SHOWN],
+        pods=_pods(cluster, finding),
         more=max(0, len(finding.nodes) - TOUCHED_SHOWN) + max(0, len(finding.pods) - TOUCHED_SHOWN),
         fix=shown,
         fix_changed=shown != current,
@@ -211,6 +213,19 @@ def page_of(
         address=page_url(request, cluster.slug, incident, fix=shown),
         url=page_url(request, cluster.slug, incident),
     )
+
+
+def _pods(cluster: Cluster, finding: Finding) -> tuple[Holder, ...]:
+    """The pods that it touches. Those of a workload are that workload's; those that hold a device or a node's are
+    looked up among what was held there, in one query.
+    """
+    pods, subject = finding.pods[:TOUCHED_SHOWN], finding.subject
+    if subject.kind not in NO_WORKLOADS:
+        # Whose they are need not be said again.
+        url = subject_url(cluster.slug, subject.kind, subject.namespace, subject.name)
+        return tuple(Holder(pod=pod, workload="", url=url) for pod in pods)
+    owners = owners_of(cluster, finding.nodes[:TOUCHED_SHOWN], pods) if pods else {}
+    return tuple(holder(cluster.slug, pod, *owners.get(pod, ("", "", ""))) for pod in pods)
 
 
 def _follow_up(

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from diagnostics.findings import Evidence, Subject
+from diagnostics.findings import Evidence, Finding, Subject
 from diagnostics.fixes import Fix, Risk, StepKind
 from diagnostics.models import (
     Cluster,
@@ -24,6 +24,7 @@ from diagnostics.models import (
 from diagnostics.usage.weights import HOUR_MS
 from tests.builders import NOW, ago
 from tests.pages.conftest import HTMX
+from tests.pages.history import hold, node_row, workload_row
 from tests.pages.stored import finding, found, polled, step
 from tests.pages.test_findings import LIST, OTHER, ROOT, SYMPTOM, detail, flat, titles
 
@@ -103,6 +104,58 @@ def test_a_symptom_points_to_its_cause_and_the_cause_to_it(browser: Client) -> N
     assert f'href="{LIST}{ROOT.id}/"' in symptom
     assert f'href="{LIST}{SYMPTOM.id}/"' in cause
     assert "This is a symptom" not in cause
+
+
+def test_pods_of_a_workload_lead_to_it(browser: Client) -> None:
+    polled(msgspec.structs.replace(SYMPTOM, pods=("research/llama-0",)))
+
+    link = '<a href="/c/lab/workloads/Job/research/llama/"><bdi>research/llama-0</bdi></a>'
+    assert link in detail(browser, SYMPTOM)
+
+
+def held(number: int = 1) -> tuple[Finding, str]:
+    """A GPU's finding that names so many pods, and its page's address."""
+    pods = tuple(f"research/train-{i}" for i in range(number))
+    of = msgspec.structs.replace(ROOT, nodes=("gpu-5",), pods=pods, waste_gpus=None)
+    symptom = msgspec.structs.replace(SYMPTOM, caused_by=(of.id,))
+    lab = polled(of, symptom, at=ago(hours=2))
+    node, other = node_row(lab, "gpu-5"), node_row(lab, "gpu-6")
+    for i in range(number):
+        hold(node, workload_row(lab, f"old-{i}"), f"train-{i}", ["0"], ago(hours=9), ended_at=ago(hours=8))
+        hold(node, workload_row(lab, f"job-{i}"), f"train-{i}", ["0"], ago(hours=3))
+        hold(other, workload_row(lab, f"far-{i}"), f"train-{i}", ["0"], ago(hours=1))
+        hold(node, workload_row(lab, f"job-{i}", "else"), f"train-{i}", ["0"], ago(hours=1))
+    return of, f"{LIST}{of.id}/"
+
+
+def test_pods_on_a_device_lead_to_the_workload_that_held_it_last(browser: Client) -> None:
+    _, address = held()
+
+    page = browser.get(address).content.decode()
+
+    assert '<a href="/c/lab/workloads/Job/research/job-0/"><bdi>research/train-0</bdi></a>' in page
+    assert "of Job job-0" in flat(page)
+
+
+def test_pods_of_nobody_known_are_text(browser: Client) -> None:
+    of = msgspec.structs.replace(ROOT, nodes=("gpu-5",), pods=("research/a<b>",))
+    polled(of)
+
+    page = detail(browser, of)
+
+    assert "<bdi>research/a&lt;b&gt;</bdi>" in page
+    assert "<bdi>research/a&lt;b&gt;</bdi></a>" not in page
+
+
+@pytest.mark.parametrize("number", [1, 12])
+def test_whose_pods_they_are_costs_one_query(
+    browser: Client, django_assert_max_num_queries: DjangoAssertNumQueries, number: int
+) -> None:
+    _, address = held(number)
+    Price.objects.create(pattern="*", per_gpu_hour=3)
+
+    with django_assert_max_num_queries(11):
+        assert f"research/train-{number - 1}" in browser.get(address).content.decode()
 
 
 def test_a_resolved_finding_says_when_and_why(browser: Client) -> None:
