@@ -13,6 +13,8 @@ def printable(text: str, limit: int = 2000) -> str:
     Terminal escapes could rewrite a terminal, and bidirectional controls can make a name read as another
     (Unicode Technical Report 36): each becomes a visible replacement character; white space runs become one blank.
     """
+    if len(text) <= limit and text.isascii() and text.isprintable() and "  " not in text:
+        return text.strip()  # as most names are: a page shows thousands
     cut = len(text) > limit
     text = " ".join(text[: limit * 2].split()).translate(_BIDI)
     text = "".join(

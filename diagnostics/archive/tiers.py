@@ -5,7 +5,7 @@ The first snapshot of an hour is stored whole, those after it as patches of it: 
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -69,17 +69,19 @@ def keep(cluster: Cluster, taken_at: datetime, packed: Entry) -> None:
     ArchivedSnapshot.objects.bulk_create([row], ignore_conflicts=True)
 
 
-def at(cluster: Cluster, moment: datetime) -> Snapshot | None:
+def at(
+    cluster: Cluster, moment: datetime, read: Callable[[bytes, Base | None], Snapshot] = patches.unpack
+) -> Snapshot | None:
     """The cluster as it was at `moment`: the nearest archived snapshot that is not later; its `taken_at` says when.
 
     Metrics and windows are rounded (`measured.STEPS`). Rows that cannot be read are passed over. None where nothing
-    is kept of that time or before.
+    is kept of that time or before. `read`: how much of it is wanted.
     """
     rows = ArchivedSnapshot.objects.filter(cluster=cluster, taken_at__lte=moment).order_by("-taken_at")
     for row in rows.defer("data")[:MOST_DAMAGED]:
         try:
             base = None if row.base_id is None else Base.of(_data(row.base_id))
-            return patches.unpack(bytes(row.data), base)
+            return read(bytes(row.data), base)
         except UnreadableSnapshot as error:
             log.warning("%s: archive of %s: %s", cluster, row.taken_at, error)
     return None

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from django import template
 from django.urls import reverse
@@ -82,6 +83,7 @@ NOT_JUDGED = ("?", "not evaluated", "nothing says what this GPU does")
 
 
 @register.simple_tag
+@lru_cache(100)
 def badge(word: str) -> SafeString:
     """A word with its shape and colour; a word that we do not know stands without a colour."""
     shape = SHAPES.get(str(word), _DASH)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnostics.archive.measured import STEPS
-from diagnostics.archive.patches import Base, pack, sampled, unpack
+from diagnostics.archive.patches import Base, pack, sampled, unpack, unpack_devices
+from diagnostics.picture import drawn
 from diagnostics.snapshot import Metrics, Past, Snapshot, Stat, XidSeen
 from diagnostics.snapshot.stored import UnreadableSnapshot
 from tests.builders import GIB, NOW, ago, event, gang, gpu, node, owner, pod, snapshot, stat, window
@@ -113,6 +114,18 @@ def test_rounding_stays_within_half_a_step(ratio: float, used: float, power: flo
     assert abs(found.window.utilization_ratio.mean - ratio) <= 0.00050001
 
 
+def test_devices_are_read_with_whose_the_pods_are_and_without_the_rest_of_these() -> None:
+    base = Base.of(pack(a_snapshot(), None))
+    later = a_snapshot(pod("new-0"), taken_at=NOW + timedelta(minutes=5))
+    data = pack(later, base)
+    read, whole = unpack_devices(data, base), unpack(data, base)
+    assert (read.taken_at, read.nodes, read.gangs) == (whole.taken_at, whole.nodes, whole.gangs)
+    assert [gpu.metrics for gpu in read.gpus] == [gpu.metrics for gpu in whole.gpus]
+    assert {(pod.key, pod.root) for pod in read.pods} == {(pod.key, pod.root) for pod in whole.pods}
+    assert drawn(read).devices.nodes == drawn(whole).devices.nodes
+    assert not any(pod.containers for pod in read.pods)
+
+
 def test_samples_are_read_without_the_pods() -> None:
     base = Base.of(pack(a_snapshot(), None))
     read = sampled(pack(a_snapshot(pod("more")), base), base)
@@ -135,5 +148,7 @@ def test_damage_is_said(subtests: Any) -> None:
             unpack(data, given_base)
         with subtests.test(f"samples, {name}"), pytest.raises(UnreadableSnapshot):
             sampled(data, given_base)
+        with subtests.test(f"devices, {name}"), pytest.raises(UnreadableSnapshot):
+            unpack_devices(data, given_base)
     with pytest.raises(UnreadableSnapshot):
         Base.of(patch)

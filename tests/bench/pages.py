@@ -36,7 +36,10 @@ NOTABLE_MS = 15.0
 """Of one query: it is shown where its page misses a limit."""
 HTMX = {"HX-Request": "true"}
 VARIANTS: dict[str, tuple[str, ...]] = {
-    "cluster_map": ("?by=temperature&group=none", "?by=finding&q=gpu-9&namespace=research"),
+    "cluster_map": (
+        *("?by=temperature&group=none", "?by=finding&q=gpu-9&namespace=research"),
+        "?at=2026-06-17T14:35:30Z",
+    ),
     "node_list": ("?page=2",),
     "node_detail": ("?period=24h", "?period=13mo"),
     "gpu_detail": ("?period=13mo",),

@@ -18,8 +18,8 @@ from diagnostics import quantities
 from diagnostics.picture import Devices, GpuCell, NodeLine
 from diagnostics.snapshot import State
 from diagnostics.templatetags.gpuhealth import state_name
+from diagnostics.text import printable
 from diagnostics.views.maps.matching import Matcher
-from diagnostics.views.maps.names import plain
 from diagnostics.views.maps.paint import Painter
 
 SAFE = "!$&'()*+,;=/~:@"
@@ -54,8 +54,10 @@ class Drawing:
         # The end of an address is added by hand: resolving thousands of them takes most of a second.
         self._node_base = reverse("node_detail", args=[slug, "X"]).removesuffix("X/")
         self._gpu_base = reverse("gpu_detail", args=[slug, "X"]).removesuffix("X/")
-        self._owners = [LINE + escape(plain(f"{o.kind} {o.namespace}/{o.name}", 300)) for o in devices.owners]
-        self._texts = lru_cache(1_000)(lambda name: escape(plain(name, 80)))
+        self._owners = [
+            LINE + escape(printable(f"{o.kind} {o.namespace}/{o.name}", 300)) for o in devices.owners
+        ]
+        self._texts = lru_cache(1_000)(lambda name: escape(printable(name, 80)))
         self._quoted = lru_cache(10_000)(_quoted)
 
     def draw(self, nodes: Iterable[NodeLine]) -> Drawn:
@@ -72,7 +74,7 @@ class Drawing:
         return Drawn(html=html, gpus=gpus, matching=matching, matching_nodes=matching_nodes, counts=counts)
 
     def _node(self, node: NodeLine, wanted: tuple[bool, ...], counts: Counter[Hashable]) -> str:
-        full = escape(plain(node.name, 253))
+        full = escape(printable(node.name, 253))
         short = escape(self._names[node.name])
         base = self._gpu_base + self._quoted(node.name) + "/"
         troubles = (
@@ -80,7 +82,7 @@ class Drawing:
         )
         mark = ""
         if troubles:
-            words = escape(plain(", ".join(troubles), 300))
+            words = escape(printable(", ".join(troubles), 300))
             mark = f'<span class="map-trouble" title="{words}">! <span class="unseen">{words}</span></span>'
         name = f"<bdi>{short}</bdi>"
         if node.name:

@@ -9,12 +9,6 @@ LONGEST = 20
 _NUMBERS = re.compile(r"(\d+)")
 
 
-def plain(text: str, limit: int) -> str:
-    """`printable`, which most names are already."""
-    is_plain = len(text) <= limit and text.isascii() and text.isprintable() and "  " not in text
-    return text.strip() if is_plain else printable(text, limit)
-
-
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """Key that sorts `gpu-2` before `gpu-10`."""
     parts = _NUMBERS.split(name[:253])
@@ -26,7 +20,9 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     names = tuple(names)
     domains = {name.partition(".")[2] for name in names}
     shared = f".{domains.pop()}" if len(domains) == 1 and len(names) > 1 else ""
-    return {name: _cut(plain(name.removesuffix(shared) if shared != "." else name, 253)) for name in names}
+    return {
+        name: _cut(printable(name.removesuffix(shared) if shared != "." else name, 253)) for name in names
+    }
 
 
 def _cut(name: str) -> str:
