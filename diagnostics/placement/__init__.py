@@ -3,6 +3,7 @@
 from diagnostics.placement.matching import (
     CONDITION_TAINTS,
     admits,
+    affinity_terms,
     is_cordoned_for,
     labels_match,
     selects,
@@ -19,6 +20,7 @@ __all__ = [
     "Scope",
     "Span",
     "admits",
+    "affinity_terms",
     "fitted",
     "give_back",
     "is_cordoned_for",

@@ -59,16 +59,31 @@ def selects(pod: Pod, node: Node) -> bool:
     return terms is None or any(_term_matches(term, node) for term in terms)
 
 
-def wanted_labels(pod: Pod) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """What the pod demands of a node's labels: (key, operator, values), all terms in one list."""
-    found: list[tuple[str, str, tuple[str, ...]]] = [
-        (key, "In", (value,)) for key, value in pod.node_selector.items()
-    ]
+Demand = tuple[str, str, tuple[str, ...]]
+"""One demand on a node's labels or fields: (key, operator, values)."""
+
+
+def wanted_labels(pod: Pod) -> tuple[Demand, ...]:
+    """What the pod demands of a node's labels, all terms in one list."""
+    found: list[Demand] = [(key, "In", (value,)) for key, value in pod.node_selector.items()]
     for term in _required_terms(pod.affinity) or []:
-        for expression in _listed(term.get("matchExpressions")):
-            values = tuple(str(v) for v in _values(expression))
-            found.append((str(expression.get("key", "")), str(expression.get("operator", "")), values))
+        found += _demands(term.get("matchExpressions"))
     return tuple(found)
+
+
+def affinity_terms(pod: Pod) -> tuple[tuple[Demand, ...], ...]:
+    """Required node affinity: the terms are alternatives, the demands of one term hold together."""
+    return tuple(
+        (*_demands(term.get("matchExpressions")), *_demands(term.get("matchFields")))
+        for term in _required_terms(pod.affinity) or []
+    )
+
+
+def _demands(expressions: Any) -> list[Demand]:
+    return [
+        (str(e.get("key", "")), str(e.get("operator", "")), tuple(str(v) for v in _values(e)))
+        for e in _listed(expressions)
+    ]
 
 
 def labels_match(selector: Any, labels: Mapping[str, str]) -> bool:

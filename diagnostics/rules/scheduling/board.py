@@ -8,6 +8,7 @@ from diagnostics.findings import Evidence
 from diagnostics.limits import Limits
 from diagnostics.placement import Room, fitted, rooms
 from diagnostics.rules.scheduling.holders import trouble_of
+from diagnostics.rules.scheduling.shut_out import ShutOut
 from diagnostics.snapshot import Node, Pod, Snapshot, Taint
 
 
@@ -28,6 +29,12 @@ class Reading(msgspec.Struct, frozen=True):
     names: tuple[str, ...] = ()
     """What the reason is about: label keys, resources; as the cluster spells them."""
     taints: tuple[Taint, ...] = ()
+    troubled: tuple[str, ...] = ()
+    """Of `places`, those that are in trouble of their own, in words."""
+    unused: tuple[str, ...] = ()
+    """Holders that hardly use their GPUs, in words."""
+    shut_out: ShutOut | None = None
+    """Free GPUs that its own demands, or taints, keep from it; None where there are none."""
 
     def with_facts(self, *facts: Evidence, first: bool = False) -> "Reading":
         merged = (*facts, *self.facts) if first else (*self.facts, *facts)

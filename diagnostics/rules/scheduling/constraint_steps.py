@@ -5,37 +5,8 @@ from typing import Any
 from diagnostics.fixes import Risk, Step, StepKind, kubectl, steps
 from diagnostics.rules.scheduling.board import Reading
 from diagnostics.rules.scheduling.owner_patch import change, look_at_holders, look_at_nodes
-from diagnostics.snapshot import Pod, Toleration
+from diagnostics.snapshot import Pod
 from diagnostics.text import printable
-
-
-def taint(pod: Pod, reading: Reading) -> tuple[Step, ...]:
-    kept = [_toleration(t) for t in pod.tolerations if t.seconds is None]
-    added = [
-        _toleration(Toleration(t.key, "Equal" if t.value else "Exists", t.value, t.effect))
-        for t in reading.taints
-    ]
-    return (
-        *look_at_nodes(reading),
-        change(
-            pod,
-            "Tolerate the taint, if the pod belongs on these nodes",
-            "A taint on GPU nodes keeps other pods off; one that names a team or a pool reserves them: ask its owner "
-            "first. A patch replaces the whole list, so that the tolerations it has are repeated here.",
-            {"tolerations": [*kept, *added]},
-            "The scheduler no longer counts these nodes as tainted for this pod.",
-        ),
-    )
-
-
-def _toleration(toleration: Toleration) -> dict[str, Any]:
-    parts = {
-        "key": toleration.key,
-        "operator": toleration.operator,
-        "value": toleration.value,
-        "effect": toleration.effect,
-    }
-    return {name: text for name, text in parts.items() if text}
 
 
 def selector(pod: Pod, reading: Reading) -> tuple[Step, ...]:

@@ -45,16 +45,47 @@ def _nested(kind: str, api_version: str, pod: Pod, spec: dict[str, Any]) -> dict
 
 
 def change(pod: Pod, title: str, why: str, spec: dict[str, Any], expect: str) -> Step:
-    """A change of the spec of a pod that waits: it has done no work, so that nothing is lost."""
+    """A change of the spec of a pod that waits, in the way that its owner's kind allows.
+
+    A command only where the change can be applied as it stands: the template may change, no value is left open.
+    """
+    kind = owner_kind(pod)
+    is_template = kind in PATCHABLE
+    body = manifests.to_json({"spec": {"template": {"spec": spec}}})
+    root = pod.root
     return Step(
         kind=StepKind.FIX,
         title=title,
-        why=f"{why} A pod's scheduling fields cannot be changed in place: its owner makes a new one; a Job or a bare "
-        "pod is made anew. The waiting pod has done no work, so that nothing is lost.",
-        risk=Risk.SAFE,
+        why=f"{why} {_HOW.get(kind, _HOW_OTHERS.format(kind=kind))}",
+        risk=Risk.SAFE if kind == "Pod" else Risk.DISRUPTIVE,
+        command=kubectl.patch(kind.lower(), root.name, root.namespace, body)
+        if root is not None and is_template and "<" not in body
+        else "",
         manifest=patch_of_owner(pod, spec),
         expect=expect,
     )
+
+
+def owner_kind(pod: Pod) -> str:
+    return pod.root.kind if pod.root is not None else "Pod"
+
+
+PATCHABLE = frozenset({"Deployment", "StatefulSet", "DaemonSet"})
+"""Kinds whose pod template may change in place."""
+_ROLLS = "A change of the template makes it replace its pods, those that work included"
+_HOW = {
+    "Deployment": f"{_ROLLS}.",
+    "DaemonSet": f"{_ROLLS}.",
+    "StatefulSet": f"{_ROLLS}; it stops at a pod that does not become ready, so delete the waiting pod afterwards.",
+    "Job": "A Job's pod template cannot be changed: delete the Job and create it anew with these lines. Its "
+    "pods that run lose what they have not checkpointed.",
+    "Pod": "These fields of a pod cannot be changed in place: delete it and create it anew from its manifest with "
+    "these lines. A pod that waits has done no work, so that nothing is lost.",
+}
+"""How a change gets to the pods, by the owner's kind (documentation of the workload kinds, and of pod updates)."""
+_HOW_OTHERS = (
+    "Change these lines in the manifest of the {kind}; where its controller does not take that, make it anew."
+)
 
 
 def stop_owner(pod: Pod) -> Step:

@@ -2,20 +2,21 @@
 
 from collections.abc import Callable
 
-from diagnostics.fixes import Fix, Step, steps
-from diagnostics.rules.scheduling import constraint_steps, shortage_steps
+from diagnostics.fixes import Fix, Step, StepKind, steps
+from diagnostics.rules.scheduling import constraint_steps, reach_steps, shortage_steps
 from diagnostics.rules.scheduling.board import Reading
 from diagnostics.snapshot import Pod
 
 
 def pending_fix(pod: Pod, reading: Reading) -> Fix:
-    """Read-only steps first, then what the cause asks for, then how to see that it helped."""
+    """Read-only steps first, then what the cause asks for, then whom to ask, then how to see that it helped."""
     summary, make = _CAUSES.get(reading.cause, _CAUSES["unexplained"])
+    own = (*make(pod, reading), *reach_steps.loosen(pod, reading))
     return Fix(
         summary,
         (
             steps.describe_pod(pod),
-            *make(pod, reading),
+            *sorted(own, key=lambda step: step.kind is StepKind.ESCALATE),
             steps.verify_finding_gone("The pod is bound to a node; its finding closes."),
         ),
     )
@@ -29,7 +30,7 @@ _CAUSES: dict[str, tuple[str, _Maker]] = {
     "fragmented": ("Free one whole node, and pack from now on", shortage_steps.fragmented),
     "larger-than-any-node": ("Split the request over pods", shortage_steps.larger),
     "no-such-resource": ("Ask for a GPU resource that the cluster offers", shortage_steps.no_resource),
-    "untolerated-taint": ("Tolerate the taint, or choose other nodes", constraint_steps.taint),
+    "untolerated-taint": ("Tolerate the taint, or choose other nodes", reach_steps.taint),
     "selector-matches-no-node": ("Make selector and node labels agree", constraint_steps.selector),
     "node-cordoned": ("Find out why the node is cordoned, then put it back", constraint_steps.cordoned),
     "node-not-ready": ("Repair the node", constraint_steps.down),

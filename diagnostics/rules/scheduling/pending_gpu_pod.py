@@ -3,6 +3,7 @@
 ## Meaning
 A GPU pod is Pending without a node for longer than `pending_after`, or its controller may not even make it because
 of a quota. The cause is the dominant reason, computed from nodes and pods and checked against the scheduler's words.
+Where the nodes that its selector, affinity or tolerations leave are full while GPUs are free on others, that is said.
 
 ## Impact
 The workload does not start, or runs with fewer members than it wants. Nothing is wasted by the pod itself.
@@ -164,6 +165,11 @@ def _confidence(pod: Pod, reading: Reading) -> Confidence:
 def _summary(reading: Reading) -> str:
     said = next((fact.value for fact in reading.facts if fact.label == "scheduler says"), None)
     quoted = f' Its scheduler says: "{printable(said, 600)}"' if said else " Its scheduler has left no words."
+    closed = reading.shut_out
+    if closed is not None and reading.cause == "no-capacity":
+        return f"GPUs are lacking only where it may run: {reading.words}, closed to it by {closed.by_what}.{quoted}"
+    if closed is not None:
+        quoted = f" Besides, {closed.elsewhere}, closed to it by {closed.by_what}.{quoted}"
     if reading.is_shortage:
         return f"GPUs are lacking where the pod could run: {reading.words}.{quoted}"
     if reading.is_shortage is None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from diagnostics.findings import Evidence
 from diagnostics.placement import (
     CONDITION_TAINTS,
@@ -12,17 +14,39 @@ from diagnostics.placement import (
     wanted_labels,
 )
 from diagnostics.rules.scheduling.board import Board, Reading
+from diagnostics.rules.scheduling.demands import toleration_fact
+from diagnostics.rules.scheduling.node_trouble import node_trouble
 from diagnostics.rules.scheduling.refusals import Refusal
 from diagnostics.rules.scheduling.shortages import capacity_left, short_of
+from diagnostics.rules.scheduling.shut_out import ShutOut, shut_out, spelled
 from diagnostics.snapshot import Pod, Taint, gpu_resources
 from diagnostics.text import counted, listed, printable
 
+TROUBLE_SOURCE = "conditions of the node, health and Xids of its GPUs"
+
 
 def read_nodes(pod: Pod, board: Board, words: Refusal | None) -> Reading:
-    """The dominant reason as the nodes show it."""
+    """The dominant reason as the nodes show it, with the free GPUs that its own demands or taints keep from it."""
     offering = [room for room in board.rooms.values() if capacity_left(pod, room, board) is not False]
     if not offering:
         return _no_such_resource(pod, board)
+    return _beside(_among(pod, board, words, offering), shut_out(pod, offering), board)
+
+
+def _beside(reading: Reading, closed: ShutOut, board: Board) -> Reading:
+    """Names the closed nodes: in the words where all that is left is full, beside them elsewhere."""
+    is_taint = reading.cause == "untolerated-taint"
+    reading = reading.with_facts(*closed.label_facts, *(() if is_taint else closed.taint_facts))
+    is_told = is_taint or reading.cause in {"selector-matches-no-node", "fits-now"}
+    if is_told or not closed.nodes:
+        return reading
+    words = closed.others if reading.cause == "no-capacity" else reading.words
+    troubled = reading.troubled or _troubled(closed.nodes, board)
+    return msgspec.structs.replace(reading, words=words, shut_out=closed, troubled=troubled)
+
+
+def _among(pod: Pod, board: Board, words: Refusal | None, offering: Sequence[Room]) -> Reading:
+    """The dominant reason among the nodes that have such GPUs."""
     selected = [room for room in offering if selects(pod, room.node)]
     if not selected:
         return _selector(pod, offering)
@@ -32,7 +56,7 @@ def read_nodes(pod: Pod, board: Board, words: Refusal | None) -> Reading:
     admitting = [room for room in selected if not _hurdle(pod, room)]
     open_rooms = [room for room in big if not _hurdle(pod, room)]
     if not open_rooms:
-        return _kept_out(pod, big)
+        return _kept_out(pod, big, board)
     return short_of(pod, board, open_rooms, admitting, words)
 
 
@@ -108,7 +132,7 @@ def _larger(pod: Pod, selected: Sequence[Room], board: Board) -> Reading:
     )
 
 
-def _kept_out(pod: Pod, big: Sequence[Room]) -> Reading:
+def _kept_out(pod: Pod, big: Sequence[Room], board: Board) -> Reading:
     """Every node that is large enough keeps it out: the hurdle behind which there is room comes first."""
     order = {"taint": 0, "cordon": 1, "down": 2}
     ranked = sorted(
@@ -118,7 +142,7 @@ def _kept_out(pod: Pod, big: Sequence[Room]) -> Reading:
     behind = [room for room in ranked if _hurdle(pod, room) == hurdle]
     names = [room.node.name for room in behind]
     if hurdle == "taint":
-        return _tainted(pod, behind)
+        return _tainted(pod, behind, board)
     facts = (Evidence("nodes", listed(names), source="spec.unschedulable and conditions of the nodes"),)
     if hurdle == "cordon":
         words = f"{listed(names)} would suit it but {'is' if len(names) == 1 else 'are'} cordoned"
@@ -127,7 +151,7 @@ def _kept_out(pod: Pod, big: Sequence[Room]) -> Reading:
     return Reading("node-not-ready", words, is_shortage=True, facts=facts, places=tuple(names))
 
 
-def _tainted(pod: Pod, behind: Sequence[Room]) -> Reading:
+def _tainted(pod: Pod, behind: Sequence[Room], board: Board) -> Reading:
     """The taints that keep it off most of the nodes that have room; off most nodes, if none has."""
     fitting = [room for room in behind if not room.lacks(pod.effective_requests)] or behind
     groups: dict[tuple[Taint, ...], list[str]] = {}
@@ -135,15 +159,21 @@ def _tainted(pod: Pod, behind: Sequence[Room]) -> Reading:
         groups.setdefault(untolerated(pod, room.node), []).append(room.node.name)
     taints, nodes = max(groups.items(), key=lambda group: (len(group[1]), -len(group[0])))
     source = f"spec.taints of {listed([printable(name, 80) for name in nodes], 3)}"
+    troubled = _troubled(nodes, board)
     return Reading(
         "untolerated-taint",
-        f"it does not tolerate {listed([_spelled(t) for t in taints], 3)} of {counted(len(nodes), 'node')}",
-        facts=tuple(Evidence("taint", _spelled(taint), source=source) for taint in taints),
+        f"it does not tolerate {listed([spelled(t) for t in taints], 3)} of {counted(len(nodes), 'node')}",
+        facts=(
+            *(Evidence("taint", spelled(taint), source=source) for taint in taints),
+            toleration_fact(pod),
+            *(Evidence("trouble behind the taint", words, source=TROUBLE_SOURCE) for words in troubled[:5]),
+        ),
         places=tuple(nodes),
         taints=taints,
+        troubled=troubled,
     )
 
 
-def _spelled(taint: Taint) -> str:
-    value = f"={taint.value}" if taint.value else ""
-    return printable(f"{taint.key}{value}:{taint.effect}", 160)
+def _troubled(nodes: Sequence[str], board: Board) -> tuple[str, ...]:
+    found = [node_trouble(board.rooms[name].node, board.snapshot, board.limits) for name in nodes]
+    return tuple(words for words in found if words)

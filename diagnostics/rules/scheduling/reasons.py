@@ -7,10 +7,12 @@ from the nodes, and the words decide only what nodes cannot show (volumes, affin
 
 from diagnostics.findings import Evidence
 from diagnostics.rules.scheduling.board import Board, Reading
+from diagnostics.rules.scheduling.demands import pod_rule_facts
 from diagnostics.rules.scheduling.places import read_nodes
 from diagnostics.rules.scheduling.refusals import Refusal, Word, refusal_of
+from diagnostics.rules.scheduling.shortages import capacity_left
 from diagnostics.snapshot import Pod, Source
-from diagnostics.text import listed, printable
+from diagnostics.text import counted, listed, printable
 
 NOT_A_SHORTAGE = {
     Word.VOLUME: ("volume", "its volume is not ready or is bound to another place"),
@@ -126,10 +128,28 @@ def _from_words(pod: Pod, board: Board, words: Refusal | None) -> Reading | None
     if late is Word.VOLUME:
         return _volume(pod, board, words)
     if late is not None:
-        return Reading(*NOT_A_SHORTAGE[late])
+        return _by_a_rule(pod, board, words, late)
     if words.mentions(Word.PORTS) and not words.mentions(Word.GPU):
         return Reading(*NOT_A_SHORTAGE[Word.PORTS])
     return None
+
+
+def _by_a_rule(pod: Pod, board: Board, words: Refusal, late: Word) -> Reading:
+    """Spread constraints, affinity or anti-affinity to pods; nodes that have no such GPU are told apart."""
+    cause, why = NOT_A_SHORTAGE[late]
+    offering = sum(capacity_left(pod, room, board) is not False for room in board.rooms.values())
+    if late is not Word.SPREAD and 0 < offering <= words.nodes_refused_for(late):
+        rule = "pod affinity" if late is Word.AFFINITY else "anti-affinity"
+        why = (
+            f"{rule} excludes {'the only node' if offering == 1 else f'all {offering} nodes'} with such GPUs"
+        )
+    facts = [*pod_rule_facts(pod)]
+    if offering:
+        value = f"{offering} of {counted(len(board.rooms), 'node')}"
+        facts.append(
+            Evidence("nodes with such GPUs", value, source="status.capacity and labels of all nodes")
+        )
+    return Reading(cause, why, facts=tuple(facts))
 
 
 def _volume(pod: Pod, board: Board, words: Refusal | None) -> Reading:

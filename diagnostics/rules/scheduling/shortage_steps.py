@@ -6,15 +6,36 @@ from diagnostics.rules.scheduling.owner_patch import change, look_at_holders, lo
 from diagnostics.snapshot import Pod
 from diagnostics.text import listed, printable
 
+MOST_HOLDERS = 6
+"""Holders that a step names; the rest is counted."""
+
 
 def capacity(pod: Pod, reading: Reading) -> tuple[Step, ...]:
     return (
         *look_at_holders(reading),
+        *_ask_holders(reading),
         steps.escalate(
             "whoever plans the cluster's capacity",
-            why="The holders work: GPUs come free when one of them ends, or when nodes are added. A job that needs "
-            "all members at once belongs into a queue or under a gang scheduler, so that it holds nothing meanwhile.",
+            why=(
+                "Where the holders work, "
+                if reading.unused
+                else "No holder is known to leave its GPUs unused: "
+            )
+            + "GPUs come free when one of them ends, or when nodes are added. A job that needs all members at once "
+            "belongs into a queue or under a gang scheduler, so that it holds nothing meanwhile.",
             expect="A holder that may wait, more nodes, or a smaller request.",
+        ),
+    )
+
+
+def _ask_holders(reading: Reading) -> tuple[Step, ...]:
+    if not reading.unused:
+        return ()
+    return (
+        steps.escalate(
+            "the owners of holders that hardly use their GPUs",
+            why=f"{listed(reading.unused, MOST_HOLDERS)}. Only an owner knows what such a pod still has in memory.",
+            expect="One of them ends, or says why it must stay.",
         ),
     )
 

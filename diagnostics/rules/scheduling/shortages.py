@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from diagnostics.findings import Evidence
 from diagnostics.placement import Room, give_back, is_fragmented
 from diagnostics.quantities import gib
 from diagnostics.rules.scheduling.board import Board, Reading
+from diagnostics.rules.scheduling.freeing import candidates, easiest_first, holder_facts
 from diagnostics.rules.scheduling.refusals import Refusal, Word
+from diagnostics.rules.scheduling.shut_out import FREE_SOURCE
 from diagnostics.snapshot import Pod
 from diagnostics.text import counted, listed, printable
-
-FREE_SOURCE = "status.allocatable of the nodes minus the requests of bound, unfinished pods"
 
 
 def capacity_left(pod: Pod, room: Room, board: Board) -> bool | None:
@@ -29,6 +31,7 @@ def short_of(
     words: Refusal | None,
 ) -> Reading:
     """Some node would take it but for what is free there."""
+    open_rooms = easiest_first(pod, open_rooms)
     lacking = {room.node.name: room.lacks(pod.effective_requests) for room in open_rooms}
     facts = (*_free_facts(pod, admitting),)
     where = tuple(lacking)
@@ -49,13 +52,11 @@ def short_of(
     pieces = _fragmented(pod, admitting, facts)
     if pieces is not None:
         return pieces
-    return _by_priority(pod, open_rooms, words, facts) or Reading(
-        "no-capacity",
-        "every GPU that it could use is held",
-        is_shortage=True,
-        facts=(*facts, *_holder_facts(open_rooms)),
-        places=where,
+    facts = (*facts, *holder_facts(pod, open_rooms, board))
+    reading = _by_priority(pod, open_rooms, facts) or Reading(
+        "no-capacity", "every GPU that it could use is held", is_shortage=True, facts=facts, places=where
     )
+    return msgspec.structs.replace(reading, unused=candidates(open_rooms, board))
 
 
 def _fits_now(fits: list[str], waits_for_gang: bool, facts: tuple[Evidence, ...]) -> Reading:
@@ -198,24 +199,19 @@ def _fragmented(pod: Pod, admitting: Sequence[Room], facts: tuple[Evidence, ...]
     return Reading("fragmented", words, True, facts=facts, places=tuple(_names(admitting)))
 
 
-def _by_priority(
-    pod: Pod, open_rooms: Sequence[Room], words: Refusal | None, facts: tuple[Evidence, ...]
-) -> Reading | None:
+def _by_priority(pod: Pod, open_rooms: Sequence[Room], facts: tuple[Evidence, ...]) -> Reading | None:
     """The missing GPUs are held by pods of lower priority that may not be preempted, or of higher priority."""
     mine = pod.priority or 0
     lower = [
         r for r in open_rooms if _fits_without(pod, r, [p for p in r.holders if (p.priority or 0) < mine])
     ]
-    rows = (
-        Evidence("its priority", str(mine), source=f"spec.priority of pod {pod.key}"),
-        *_holder_facts(open_rooms),
-    )
+    facts = (*facts, Evidence("its priority", str(mine), source=f"spec.priority of pod {pod.key}"))
     if lower and pod.preemption_policy == "Never":
         return Reading(
             "preemption-blocked",
             "pods of lower priority hold the GPUs, and its policy Never forbids to preempt them",
             is_shortage=True,
-            facts=(*facts, *rows),
+            facts=facts,
             places=tuple(_names(lower)),
         )
     equal = [
@@ -227,7 +223,7 @@ def _by_priority(
             "lower-priority-cannot-preempt",
             "pods of higher priority hold the GPUs, and it may not preempt them",
             is_shortage=True,
-            facts=(*facts, *rows),
+            facts=facts,
             places=tuple(_names(higher)),
         )
     return None
@@ -253,16 +249,3 @@ def _free_facts(pod: Pod, admitting: Sequence[Room]) -> tuple[Evidence, ...]:
         Evidence("asks for", f"{pod.gpus[name]:.0f}", name, f"spec.containers of pod {pod.key}"),
         Evidence("free on nodes that admit it", f"{total:.0f} ({shares})", name, FREE_SOURCE),
     )
-
-
-def _holder_facts(given: Sequence[Room]) -> tuple[Evidence, ...]:
-    """The largest holders on the first nodes."""
-    found = []
-    for room in given[:3]:
-        held = [f"{h.key} {h.gpu_count} (priority {h.priority or 0})" for h in room.holders if h.gpus]
-        if held:
-            label = f"GPUs held on {printable(room.node.name, 80)}"
-            found.append(
-                Evidence(label, listed([printable(h, 160) for h in held], 6), source="spec of bound pods")
-            )
-    return tuple(found)

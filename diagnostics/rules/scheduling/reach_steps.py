@@ -1,0 +1,117 @@
+"""Steps towards nodes that a waiting pod's own selector or affinity, or their taints, close to it."""
+
+import json
+from typing import Any
+
+from diagnostics.fixes import Risk, Step, StepKind, kubectl, steps
+from diagnostics.rules.scheduling.board import Reading
+from diagnostics.rules.scheduling.owner_patch import (
+    PATCHABLE,
+    change,
+    look_at_nodes,
+    owner_kind,
+    patch_of_owner,
+)
+from diagnostics.snapshot import Pod, Toleration
+from diagnostics.text import listed, printable
+
+
+def taint(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    added = [
+        _toleration(Toleration(t.key, "Equal" if t.value else "Exists", t.value, t.effect))
+        for t in reading.taints
+    ]
+    tolerate = _tolerate_in_template if owner_kind(pod) in PATCHABLE else _tolerate_in_pod
+    return (*look_at_nodes(reading), tolerate(pod, added, _caution(reading)))
+
+
+_TOLERATE = "Tolerate the taint, if the pod belongs on these nodes"
+_WHY_TAINTED = (
+    "A taint on GPU nodes keeps other pods off; one that names a team or a pool reserves them: "
+    "ask its owner first."
+)
+
+
+def _caution(reading: Reading) -> str:
+    """What the snapshot shows against the nodes; empty where it shows nothing."""
+    if not reading.troubled:
+        return ""
+    return (
+        f" Not all of these nodes are well, so look at their findings first: {listed(reading.troubled, 3)}."
+    )
+
+
+def _tolerate_in_template(pod: Pod, added: list[dict[str, Any]], caution: str) -> Step:
+    kept = [_toleration(t) for t in pod.tolerations if t.seconds is None]
+    return change(
+        pod,
+        _TOLERATE,
+        f"{_WHY_TAINTED}{caution} A patch replaces the whole list, so that the tolerations it has are repeated here.",
+        {"tolerations": [*kept, *added]},
+        "The scheduler no longer counts these nodes as tainted for this pod.",
+    )
+
+
+def _tolerate_in_pod(pod: Pod, added: list[dict[str, Any]], caution: str) -> Step:
+    """Adding tolerations is the one change of placement that a pod allows (Kubernetes: pod update and replacement)."""
+    path, values = ("/spec/tolerations/-", added) if pod.tolerations else ("/spec/tolerations", [added])
+    body = json.dumps([{"op": "add", "path": path, "value": value} for value in values])
+    kept = [_toleration(t) for t in pod.tolerations if t.seconds is None]
+    return Step(
+        kind=StepKind.FIX,
+        title=_TOLERATE,
+        why=f"{_WHY_TAINTED}{caution} A toleration may be added to a pod in place, which the command does; no other "
+        "field of its placement may. The lines below belong into the manifest that it comes from, for its next start.",
+        risk=Risk.SAFE,
+        command=kubectl.kubectl(
+            "patch", "pod", "-n", pod.namespace, "--type=json", "-p", body, *kubectl.named(pod.name)
+        ),
+        manifest=patch_of_owner(pod, {"tolerations": [*kept, *added]}),
+        expect="The scheduler no longer counts these nodes as tainted for this pod.",
+    )
+
+
+def loosen(pod: Pod, reading: Reading) -> tuple[Step, ...]:
+    """Where free GPUs are out of its reach by its own demands or by taints: the way to them, if it may be gone."""
+    closed = reading.shut_out
+    if closed is None:
+        return ()
+    where = listed([printable(name, 80) for name in closed.fitting or closed.nodes], 4)
+    room = (
+        f"One such pod fits on {where}." if closed.fitting else f"{where}: none has room for a whole one yet."
+    )
+    steps_to_take = []
+    if closed.by_labels:
+        spec: dict[str, Any] = {"nodeSelector": dict.fromkeys(pod.node_selector)} if pod.node_selector else {}
+        if "affinity" in closed.demand:
+            spec |= {"affinity": {"nodeAffinity": None}}
+        steps_to_take.append(
+            change(
+                pod,
+                f"Loosen its {closed.demand}, if it need not be",
+                f"{closed.elsewhere[0].upper()}{closed.elsewhere[1:]}. A pool, a model or a zone may be asked for "
+                f"with good reason: its owner decides, and drops the lines that need not be.{_caution(reading)}",
+                spec,
+                room,
+            )
+        )
+    if closed.by_taints:
+        steps_to_take.append(
+            steps.escalate(
+                "the owners of the tainted nodes",
+                why=f"{closed.elsewhere[0].upper()}{closed.elsewhere[1:]}, and taints reserve "
+                f"{listed([printable(name, 80) for name in closed.by_taints], 4)}.{_caution(reading)}",
+                expect="A toleration for this workload, or the reason why the nodes are kept.",
+            )
+        )
+    return tuple(steps_to_take)
+
+
+def _toleration(toleration: Toleration) -> dict[str, Any]:
+    parts = {
+        "key": toleration.key,
+        "operator": toleration.operator,
+        "value": toleration.value,
+        "effect": toleration.effect,
+    }
+    return {name: text for name, text in parts.items() if text}

@@ -1,0 +1,106 @@
+"""Which node's GPUs come free the easiest, and which holders hardly use theirs."""
+
+from typing import Any
+
+from diagnostics.findings import Hit
+from diagnostics.limits import Limits
+from diagnostics.rules.scheduling.pending_gpu_pod import check
+from diagnostics.snapshot import Past, Snapshot, State
+from tests.builders import ago, gpu, node, owner, pending_pod, pod, snapshot, stat, window
+
+
+def hit_in(shot: Snapshot) -> Hit:
+    (found,) = check(shot, Limits())
+    assert isinstance(found, Hit)
+    return found
+
+
+def hit(*parts: Any) -> Hit:
+    return hit_in(snapshot(*parts))
+
+
+def commands(found: Hit) -> str:
+    return " ".join(step.command for step in found.fix.steps)
+
+
+def test_the_node_with_the_least_to_free_comes_first() -> None:
+    parts = [part for n in "abc" for part in (node(n), pod(f"large-{n}", node=n, gpus=8))]
+    decisive = (node("d"), pod("six", node="d", gpus=6), pod("two", node="d", gpus=2))
+
+    found = hit(*parts, *decisive, pending_pod(gpus=6))
+
+    held = [fact for fact in found.evidence if fact.label.startswith("GPUs held on")]
+    assert held[0].label == "GPUs held on d"
+    assert "6 must come free" in held[0].value
+    assert "spec.nodeName=d" in commands(found)
+
+
+def test_of_equal_amounts_fewer_holders_come_first() -> None:
+    small = [pod(f"one-{n}", node="a", gpus=1) for n in range(8)]
+
+    found = hit(
+        node("a"),
+        *small,
+        node("b"),
+        pod("x", node="b", gpus=4),
+        pod("y", node="b", gpus=4),
+        pending_pod(gpus=4),
+    )
+
+    assert "spec.nodeName=b" in found.fix.steps[1].command
+
+
+def test_members_of_its_own_job_are_not_what_has_to_leave() -> None:
+    job = owner()
+    mine = [pod(f"member-{n}", node="a", gpus=2, root=job) for n in range(4)]
+
+    found = hit(node("a"), *mine, node("b"), pod("other", node="b", gpus=8), pending_pod(gpus=2, root=job))
+
+    assert "spec.nodeName=b" in found.fix.steps[1].command
+
+
+def test_no_node_is_passed_over_in_silence() -> None:
+    parts = [part for n in range(7) for part in (node(f"n{n}"), pod(f"p{n}", node=f"n{n}", gpus=8))]
+
+    found = {fact.label: fact.value for fact in hit(*parts, pending_pod()).evidence}
+
+    assert found["held on further nodes that admit it"] == "3 nodes: n4, n5 and n6"
+
+
+def test_an_idle_holder_is_named_as_the_one_to_ask() -> None:
+    idle = gpu(slot="gpu-1/a", holders=("research/idle",), state=State.IDLE_HELD)
+    parts = (node(), idle, pod("idle", gpus=4, started_at=ago(days=9)), pod("busy", gpus=4), pending_pod())
+
+    found = hit_in(snapshot(*parts, past=Past(last_active={"gpu-1/a": ago(days=3)})))
+
+    ask = next(step for step in found.fix.steps if "hardly use" in step.title)
+    assert "research/idle (4 GPUs on gpu-1, idle, last active 3 d ago)" in ask.why
+    assert "busy" not in ask.why
+
+
+def test_activity_under_an_earlier_holder_is_not_the_holders() -> None:
+    idle = gpu(slot="gpu-1/a", holders=("research/idle",), state=State.IDLE_EMPTY)
+    parts = (node(), idle, pod("idle", gpus=8, started_at=ago(hours=2)), pending_pod())
+
+    found = hit_in(snapshot(*parts, past=Past(last_active={"gpu-1/a": ago(days=3)})))
+
+    assert "(8 GPUs on gpu-1, idle)" in str(found.fix.steps)
+
+
+def test_a_holder_that_hardly_works_is_named_with_its_activity() -> None:
+    slow = window(sm_active_ratio=stat(0.04), dram_active_ratio=stat(0.01))
+    dozing = gpu(holders=("research/dozing",), state=State.INEFFECTIVE, window=slow)
+
+    found = hit(node(), dozing, pod("dozing", gpus=8), pending_pod())
+
+    assert "hardly at work: 4" in str(found.fix.steps)
+
+
+def test_holders_that_work_or_are_not_measured_are_not_asked() -> None:
+    busy = gpu(slot="gpu-1/a", holders=("research/busy",), state=State.EFFECTIVE)
+    unknown = gpu(slot="gpu-1/b", holders=("research/dark",), state=State.NO_DATA)
+
+    found = hit(node(), busy, unknown, pod("busy", gpus=4), pod("dark", gpus=4), pending_pod())
+
+    assert not [step for step in found.fix.steps if "hardly use" in step.title]
+    assert "No holder is known to leave its GPUs unused" in str(found.fix.steps)
