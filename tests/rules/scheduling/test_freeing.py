@@ -1,22 +1,9 @@
 """Which node's GPUs come free the easiest, and which holders hardly use theirs."""
 
-from typing import Any
-
 from diagnostics.findings import Hit
-from diagnostics.limits import Limits
-from diagnostics.rules.scheduling.pending_gpu_pod import check
-from diagnostics.snapshot import Past, Snapshot, State
-from tests.builders import ago, gpu, node, owner, pending_pod, pod, snapshot, stat, window
-
-
-def hit_in(shot: Snapshot) -> Hit:
-    (found,) = check(shot, Limits())
-    assert isinstance(found, Hit)
-    return found
-
-
-def hit(*parts: Any) -> Hit:
-    return hit_in(snapshot(*parts))
+from diagnostics.snapshot import Past, State
+from tests.builders import ago, gpu, node, owner, pending_pod, pod, stat, window
+from tests.rules.scheduling.waiting import hit
 
 
 def commands(found: Hit) -> str:
@@ -71,7 +58,7 @@ def test_an_idle_holder_is_named_as_the_one_to_ask() -> None:
     idle = gpu(slot="gpu-1/a", holders=("research/idle",), state=State.IDLE_HELD)
     parts = (node(), idle, pod("idle", gpus=4, started_at=ago(days=9)), pod("busy", gpus=4), pending_pod())
 
-    found = hit_in(snapshot(*parts, past=Past(last_active={"gpu-1/a": ago(days=3)})))
+    found = hit(*parts, past=Past(last_active={"gpu-1/a": ago(days=3)}))
 
     ask = next(step for step in found.fix.steps if "hardly use" in step.title)
     assert "research/idle (4 GPUs on gpu-1, idle, last active 3 d ago)" in ask.why
@@ -82,7 +69,7 @@ def test_activity_under_an_earlier_holder_is_not_the_holders() -> None:
     idle = gpu(slot="gpu-1/a", holders=("research/idle",), state=State.IDLE_EMPTY)
     parts = (node(), idle, pod("idle", gpus=8, started_at=ago(hours=2)), pending_pod())
 
-    found = hit_in(snapshot(*parts, past=Past(last_active={"gpu-1/a": ago(days=3)})))
+    found = hit(*parts, past=Past(last_active={"gpu-1/a": ago(days=3)}))
 
     assert "(8 GPUs on gpu-1, idle)" in str(found.fix.steps)
 

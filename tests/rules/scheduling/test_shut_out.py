@@ -9,24 +9,13 @@ import yaml
 
 from diagnostics.findings import Hit
 from diagnostics.fixes import Risk, Step, StepKind
-from diagnostics.limits import Limits
-from diagnostics.rules.scheduling.pending_gpu_pod import check
-from diagnostics.snapshot import Node, Past, Pod, Snapshot, Taint, Toleration, XidSeen
-from tests.builders import ago, gpu, node, owner, pending_pod, pod, snapshot
+from diagnostics.snapshot import Node, Past, Pod, Taint, Toleration, XidSeen
+from tests.builders import ago, gpu, node, owner, pending_pod, pod
+from tests.rules.scheduling.waiting import hit
 
 POOL = "example.com/pool"
 TRAIN = {POOL: "train"}
 RESERVED = Taint("dedicated", "NoSchedule", "robotics")
-
-
-def hit_in(shot: Snapshot) -> Hit:
-    (found,) = check(shot, Limits())
-    assert isinstance(found, Hit)
-    return found
-
-
-def hit(*parts: Any) -> Hit:
-    return hit_in(snapshot(*parts))
 
 
 def facts(found: Hit) -> dict[str, str]:
@@ -167,7 +156,7 @@ def test_trouble_of_the_node_behind_a_taint_is_mentioned() -> None:
     past = Past(xids={"gpu-1/x": (XidSeen(code=95, last_at=ago(minutes=6)),)})
     waits = (node(taints=(RESERVED,)), pending_pod(), sick)
 
-    found = hit_in(snapshot(*waits, past=past))
+    found = hit(*waits, past=past)
 
     assert facts(found)["trouble behind the taint"].endswith("GPU 7 had Xid 95 6 min ago")
     assert "1 GPU not healthy" in step_of(found, "Tolerate").why
