@@ -79,19 +79,20 @@ class UsageHour(models.Model):
 
 
 class UsageRollup(models.Model):
-    """What one hour of the ledger comes to, or one whole day of them, packed (`usage.lines`): made of final hours, and
-    gone as soon as one of them is written to again.
+    """What one hour of the ledger comes to, or a whole day or month of them, packed (`usage.lines`): made of final
+    hours, and gone as soon as one of them is written to again.
     """
 
     WHOLE_DAY: ClassVar = 24
+    WHOLE_MONTH: ClassVar = 25
 
     cluster = models.ForeignKey(
         Cluster, on_delete=models.CASCADE, related_name="usage_rollups", db_index=False
     )
     day = models.DateField()
-    """In UTC."""
+    """In UTC; of a month the first."""
     hour = models.PositiveSmallIntegerField()
-    """0 to 23, or WHOLE_DAY."""
+    """0 to 23, WHOLE_DAY or WHOLE_MONTH."""
     keys = models.TextField(blank=True)
     """Labels and annotations that tell its owners apart, as JSON; empty: its owners have to be looked up anew."""
     totals = models.BinaryField()

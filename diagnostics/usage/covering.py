@@ -1,12 +1,14 @@
-"""A span of the ledger read as few rows: whole days and single hours that are rolled up, and the hours that are not."""
+"""A span of the ledger read as few rows: months, days and hours that are rolled up, and the hours that are not."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from django.db.models import Case, Exists, IntegerField, OuterRef, Q, QuerySet, Sum, Value, When
+from django.db.models.functions import TruncMonth
 
 from diagnostics.models import Cluster, UsageHour, UsageRollup
 from diagnostics.usage.lines import Columns, Damaged, Kind, Line, Values, unpacked
@@ -18,6 +20,8 @@ MOST_RANGES = 20
 log = logging.getLogger(__name__)
 
 type Range = tuple[datetime, datetime]
+type Place = tuple[date, int]
+"""Day and hour of a roll-up."""
 
 
 class Tile(NamedTuple):
@@ -47,13 +51,13 @@ def cover(cluster: Cluster, cuts: Sequence[datetime], fields: Iterable[str]) -> 
     """
     start, end = cuts[0], cuts[-1]
     segments = list(enumerate(pairwise(cuts)))
-    days = [day for _, segment in segments for day in _whole_days(*segment)]
+    whole = [place for _, segment in segments for place in _whole(*segment)]
     fields = tuple(fields)
     tiles: list[Tile] = []
-    for day, hour, keys, *packed in _rows(cluster, start, end, days).values_list(
+    for day, hour, keys, *packed in _rows(cluster, start, end, whole).values_list(
         "day", "hour", "keys", *fields
     ):
-        since, until = _range(day, hour)
+        since, until = range_of(day, hour)
         segment = next(number for number, (first, last) in segments if first <= since and until <= last)
         tables = _tables(day, fields, packed)
         if tables is not None:
@@ -69,7 +73,7 @@ def with_tables(cluster: Cluster, tiles: Sequence[Tile], fields: tuple[str, ...]
     rows = UsageRollup.objects.filter(cluster=cluster, day__in={tile.start.date() for tile in tiles})
     found = []
     for day, hour, *packed in rows.values_list("day", "hour", *fields):
-        tile = wanted.get(_range(day, hour))
+        tile = wanted.get(range_of(day, hour))
         tables = _tables(day, fields, packed) if tile is not None else None
         if tile is not None and tables is not None:
             found.append(tile._replace(tables=tables))
@@ -106,33 +110,55 @@ def bare_lines(
     return found
 
 
-def _rows(cluster: Cluster, start: datetime, end: datetime, days: list[date]) -> QuerySet[UsageRollup]:
-    """Of each of `days` the whole one, where there is one; else, and of the other days, the hours."""
-    rolled = UsageRollup.objects.filter(cluster=cluster)
+def made_of(cluster: Cluster, hours: Iterable[datetime]) -> list[QuerySet[UsageRollup]]:
+    """The roll-ups that these hours (UTC) are in, a month of them at a time."""
+    by_day: dict[date, list[int]] = defaultdict(lambda: [UsageRollup.WHOLE_DAY])
+    for hour in hours:
+        by_day[hour.date()].append(hour.hour)
+    by_month: dict[date, Q] = {}
+    for day, numbers in by_day.items():
+        month = day.replace(day=1)
+        wanted = by_month.get(month, Q(day=month, hour=UsageRollup.WHOLE_MONTH))
+        by_month[month] = wanted | Q(day=day, hour__in=numbers)
+    return [UsageRollup.objects.filter(wanted, cluster=cluster) for wanted in by_month.values()]
+
+
+def _rows(cluster: Cluster, start: datetime, end: datetime, whole: list[Place]) -> QuerySet[UsageRollup]:
+    """Of what is rolled up as a whole the longest; else, and of the other days, the hours."""
+    rolled = UsageRollup.objects.filter(cluster=cluster).alias(month=TruncMonth("day"))
     first, last = start, end - HOUR
     between = Q(day__gt=first.date(), day__lt=last.date())
     if first.date() == last.date():
         edges = Q(day=first.date(), hour__gte=first.hour, hour__lte=last.hour)
     else:
         edges = Q(day=first.date(), hour__gte=first.hour) | Q(day=last.date(), hour__lte=last.hour)
-    whole = rolled.filter(hour=UsageRollup.WHOLE_DAY, day__in=days)
-    hours = Q(between | edges, hour__lt=UsageRollup.WHOLE_DAY)
-    if days:
-        hours = Q(hours, ~Exists(whole.filter(day=OuterRef("day"))))
-    return rolled.filter(hours | Q(hour=UsageRollup.WHOLE_DAY, day__in=days)).order_by("day", "hour")
+    found = Q(between | edges, hour__lt=UsageRollup.WHOLE_DAY)
+    for length, begin in ((UsageRollup.WHOLE_DAY, "day"), (UsageRollup.WHOLE_MONTH, "month")):
+        places = Q(hour=length, day__in=[day for day, hour in whole if hour == length])
+        longer = rolled.filter(places, day=OuterRef(begin))
+        found = Q(found, ~Exists(longer)) | places
+    return rolled.filter(found).order_by("day", "hour")
 
 
-def _whole_days(start: datetime, end: datetime) -> list[date]:
-    """Days of UTC that lie in [start, end)."""
-    first = datetime(start.year, start.month, start.day, tzinfo=UTC)
-    first += DAY if first < start else timedelta()
-    return [(first + i * DAY).date() for i in range(max(0, (end - first) // DAY))]
+def _whole(start: datetime, end: datetime) -> Iterator[Place]:
+    """Days and months of UTC that lie in [start, end)."""
+    day = datetime(start.year, start.month, start.day, tzinfo=UTC)
+    day += DAY if day < start else timedelta()
+    while day + DAY <= end:
+        yield day.date(), UsageRollup.WHOLE_DAY
+        if day.day == 1 and range_of(day.date(), UsageRollup.WHOLE_MONTH)[1] <= end:
+            yield day.date(), UsageRollup.WHOLE_MONTH
+        day += DAY
 
 
-def _range(day: date, hour: int) -> Range:
+def range_of(day: date, hour: int) -> Range:
+    """Of what a roll-up is made of."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    if hour == UsageRollup.WHOLE_DAY:
-        return midnight, midnight + DAY
+    match hour:
+        case UsageRollup.WHOLE_DAY:
+            return midnight, midnight + DAY
+        case UsageRollup.WHOLE_MONTH:
+            return midnight, (midnight + 31 * DAY).replace(day=1)
     return midnight + hour * HOUR, midnight + (hour + 1) * HOUR
 
 

@@ -19,8 +19,6 @@ LEVEL = 3
 WHOLE = "q"
 WIDTHS = {"B": "<u1", "H": "<u2", "I": "<u4", WHOLE: "<i8"}
 """How whole numbers are stored, by the type code of `array`: narrow before wide, lowest byte first."""
-MOST_PLACES = 2**22
-"""Sums by a key up to this one are made in an array with a place for each."""
 
 type Numbers = npt.NDArray[np.integer[Any]]
 type Values = tuple[str | None, ...]
@@ -160,7 +158,7 @@ def joined[K, O](tables: Sequence[Columns[K, O]]) -> Columns[K, O]:
 
 def end_to_end(columns: Iterable[Numbers]) -> Numbers:
     """One column, wide enough for sums."""
-    return np.concatenate([np.zeros(0, np.int64), *columns])
+    return np.concatenate([np.zeros(0, np.int64), *columns], dtype=np.int64)
 
 
 def _once[T](tables: list[list[T]], lengths: list[int], places: Numbers) -> tuple[list[T], Numbers]:
@@ -172,14 +170,14 @@ def _once[T](tables: list[list[T]], lengths: list[int], places: Numbers) -> tupl
 
 
 def added_up(keys: Numbers, gpu_ms: Numbers, waste_ms: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Sums by key, in their order; keys whose sums are nothing go. All of them int64: nothing is rounded."""
-    count = int(keys.max(initial=-1)) + 1
-    found, places = (np.arange(count), keys) if count <= MOST_PLACES else np.unique(keys, return_inverse=True)
-    sums = np.zeros((2, len(found)), np.int64)
-    np.add.at(sums[0], places, gpu_ms)
-    np.add.at(sums[1], places, waste_ms)
-    kept = sums.any(axis=0)
-    return found[kept], sums[0, kept], sums[1, kept]
+    """Each key once, in order, and its sums: whole numbers throughout, so that nothing is rounded."""
+    order = keys.argsort(kind="stable")
+    ordered = keys[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+    gpu_ms, waste_ms = (
+        np.add.reduceat(amount[order], begins, dtype=np.int64) for amount in (gpu_ms, waste_ms)
+    )
+    return ordered[begins], gpu_ms, waste_ms
 
 
 def largest(

@@ -124,11 +124,9 @@ class Answer:
     def _sums(self) -> tuple[Numbers, Numbers, Numbers]:
         """Workloads, what they hold, and what they waste."""
         rows = [table.rows for table in self._lines]
-        return added_up(
-            end_to_end(some.workload for some in rows),
-            end_to_end(some.gpu_ms for some in rows),
-            end_to_end(some.waste_ms for some in rows),
-        )
+        sums = [added_up(some.workload, some.gpu_ms, some.waste_ms) for some in rows]
+        workload, gpu_ms, waste_ms = (end_to_end(one[place] for one in sums) for place in range(3))
+        return added_up(workload, gpu_ms, waste_ms)
 
     def _admitted(self, field: str) -> list[Table]:
         return [table.where(_is_observed, self._question.admits) for table in self._read.of(field)]

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from django.db.models import Q
-
 from diagnostics.models import Cluster, UsageHour, UsageRollup, Workload
+from diagnostics.usage.covering import made_of
 from diagnostics.usage.lines import Damaged, Line, Values, lines_of, unpacked
 from diagnostics.usage.owners import looked_up
 from diagnostics.usage.owners import read as read_keys
@@ -46,7 +45,7 @@ def doubt_relabelled(cluster: Cluster) -> set[int]:
 
 def _newest_first(cluster: Cluster, text: str) -> Iterator[tuple[datetime, list[Line]]]:
     """End and lines of the roll-ups with these keys: hours that are in no whole day, and days."""
-    rows = UsageRollup.objects.filter(cluster=cluster, keys=text)
+    rows = UsageRollup.objects.filter(cluster=cluster, keys=text, hour__lte=WHOLE)
     days = set(rows.filter(hour=WHOLE).values_list("day", flat=True))
     places = [
         (day, hour) for day, hour in rows.values_list("day", "hour") if hour == WHOLE or day not in days
@@ -63,8 +62,6 @@ def _newest_first(cluster: Cluster, text: str) -> Iterator[tuple[datetime, list[
 
 def _doubt(cluster: Cluster, workloads: set[int]) -> None:
     hours = UsageHour.objects.filter(cluster=cluster, workload__in=workloads)
-    by_day: dict[object, set[int]] = {}
-    for hour in hours.values_list("hour", flat=True).order_by().distinct():
-        by_day.setdefault(hour.astimezone(UTC).date(), {WHOLE}).add(hour.astimezone(UTC).hour)
-    for day, numbers in by_day.items():
-        UsageRollup.objects.filter(Q(day=day, hour__in=numbers), cluster=cluster).update(keys="")
+    moments = hours.values_list("hour", flat=True).order_by().distinct()
+    for made in made_of(cluster, [hour.astimezone(UTC) for hour in moments]):
+        made.update(keys="")

@@ -1,14 +1,15 @@
-"""Roll-ups of the ledger, made from hours that are final: each hour by itself, and whole days from their hours.
+"""Roll-ups of the ledger, made from hours that are final: each hour by itself, days from hours, months from days.
 
 Every step is a transaction that holds the ledger, so that a poll or a back-filling that writes to an hour comes before
 it, or after it and takes the roll-up away (`forget`). What is not rolled up is read from the hours: nothing is counted
 twice, nothing is dropped, and a run that is killed is taken up by the next.
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from operator import itemgetter
 from time import monotonic
 
 from django.db import transaction
@@ -16,6 +17,7 @@ from django.db.models import Min, Q
 
 from diagnostics.models import Cluster, LedgerState, UsageHour, UsageRollup
 from diagnostics.usage import ledger as ledgers
+from diagnostics.usage.covering import DAY, HOUR, Place, made_of, range_of
 from diagnostics.usage.lines import (
     Damaged,
     Kind,
@@ -32,12 +34,9 @@ from diagnostics.usage.owners import Keys, answers, keys_of, looked_up, written
 from diagnostics.usage.prices import floored
 from diagnostics.usage.relabelling import doubt_relabelled
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-WHOLE = UsageRollup.WHOLE_DAY
+DAILY, MONTHLY = UsageRollup.WHOLE_DAY, UsageRollup.WHOLE_MONTH
 MOST_TIME = timedelta(seconds=40)
 """Of one run; the next goes on."""
-
-type Place = tuple[date, int]
 
 
 def roll_up(cluster: Cluster, since: datetime, *, is_over: Callable[[], bool] | None = None) -> int:
@@ -59,15 +58,8 @@ def roll_up(cluster: Cluster, since: datetime, *, is_over: Callable[[], bool] | 
 
 def forget(cluster: Cluster, hours: Iterable[datetime]) -> None:
     """Take away what was made of these hours (UTC), in the transaction that writes to them."""
-    by_day: dict[date, set[int]] = defaultdict(set)
-    for hour in hours:
-        by_day[hour.date()].add(hour.hour)
-    if by_day:
-        made = UsageRollup.objects.filter(cluster=cluster, day__in=by_day)
-        wanted = Q(hour=WHOLE)
-        for day, numbers in by_day.items():
-            wanted |= Q(day=day, hour__in=numbers)
-        made.filter(wanted).delete()
+    for made in made_of(cluster, hours):
+        made.delete()
 
 
 def _steps(cluster: Cluster, since: datetime, keys: Keys) -> Iterator[Callable[[], int]]:
@@ -83,18 +75,18 @@ def _steps(cluster: Cluster, since: datetime, keys: Keys) -> Iterator[Callable[[
     for place in places:
         if place not in made:
             yield partial(_roll_hour, cluster, place, keys)
-    for day in _full_days(places):
-        if (day, WHOLE) not in made:
-            yield partial(_roll_day, cluster, day, keys)
+    for place in _whole(places):
+        if place not in made:
+            yield partial(_roll_whole, cluster, place, keys)
     doubtful = [place for place, text in made.items() if not answers(text, keys)]
     for place in sorted(doubtful, key=partial(_urgency, places[0])):
         yield partial(_look_up, cluster, place, keys)
 
 
 def _urgency(newest: Place, place: Place) -> tuple[bool, bool, int, int]:
-    """The newest hour, then days, then hours; new ones before old ones."""
+    """The newest hour, then months and days, then hours; new ones before old ones."""
     day, hour = place
-    return place != newest, hour != WHOLE, -day.toordinal(), -hour
+    return place != newest, hour < DAILY, -day.toordinal(), -hour
 
 
 def _places(cluster: Cluster, since: datetime) -> list[Place]:
@@ -114,11 +106,15 @@ def _made(cluster: Cluster, since: datetime) -> Iterator[tuple[Place, str]]:
     return (((day, hour), text) for day, hour, text in rows.values_list("day", "hour", "keys").iterator())
 
 
-def _full_days(places: list[Place]) -> list[date]:
-    hours: dict[date, int] = defaultdict(int)
-    for day, _ in places:
-        hours[day] += 1
-    return [day for day, number in hours.items() if number == DAY // HOUR]
+def _whole(hours: list[Place]) -> list[Place]:
+    """Days, and then months, all of whose hours there are."""
+    found = Counter(place for day, _ in hours for place in ((day, DAILY), (day.replace(day=1), MONTHLY)))
+    full = []
+    for place, number in found.items():
+        start, end = range_of(*place)
+        if start + number * HOUR == end:
+            full.append(place)
+    return sorted(full, key=itemgetter(1))
 
 
 def _roll_newest(cluster: Cluster, place: Place, keys: Keys) -> int:
@@ -147,26 +143,32 @@ def _roll_hour(cluster: Cluster, place: Place, keys: Keys) -> int:
     return 1
 
 
-def _roll_day(cluster: Cluster, day: date, keys: Keys) -> int:
-    """From its 24 hours, of which a damaged one is made anew by the next run."""
+def _roll_whole(cluster: Cluster, place: Place, keys: Keys) -> int:
+    """A day from its hours, a month from its days, of which a damaged one is made anew by the next run."""
+    day, length = place
+    start, end = range_of(*place)
+    if length == DAILY:
+        parts, count = Q(day=day, hour__lt=DAILY), (end - start) // HOUR
+    else:
+        parts, count = Q(day__gte=day, day__lt=end.date(), hour=DAILY), (end - start) // DAY
     with transaction.atomic():
         ledgers.locked(cluster)
-        rows = UsageRollup.objects.filter(cluster=cluster, day=day, hour__lt=WHOLE)
-        found = list(rows.values_list("hour", "keys", "lines"))
+        rows = UsageRollup.objects.filter(parts, cluster=cluster)
+        found = list(rows.values_list("pk", "keys", "lines"))
         texts = {text for _, text, _ in found}
-        if len(found) < DAY // HOUR or not all(answers(text, keys) for text in texts):
+        if len(found) < count or not all(answers(text, keys) for text in texts):
             return 0
         lines: list[Line] = []
-        for hour, _, data in found:
+        for pk, _, data in found:
             try:
                 lines += lines_of(unpacked(bytes(data)))
             except Damaged:
-                rows.filter(hour=hour).delete()
+                rows.filter(pk=pk).delete()
                 return 0
         if texts != {written(keys)}:
             owners = looked_up(cluster, {line.workload for line in lines}, keys)
             lines = list(with_owners(lines, owners))
-        _write(cluster, (day, WHOLE), keys, lines)
+        _write(cluster, place, keys, lines)
     return 1
 
 

@@ -288,6 +288,7 @@ class History:
             day="d.day",
             hour="h.n",
         )
+        rollups.roll_up(cluster, self.start, is_over=lambda: False)  # months
 
     def _lines(self, begin: int, owners: dict[int, Values]) -> Iterator[Line]:
         for slot in self.slots:
