@@ -75,9 +75,6 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scatter_min_ratio: Annotated[
         float, Meta(description="(used - min) / (max - min) hosts from here on is scattered (ours).")
     ] = 0.3
-    metrics_stale_after_scrapes: Annotated[
-        int, Meta(description="A sample older than this many scrapes is stale (ours).")
-    ] = 3
     xid_recent: Annotated[
         timedelta, Meta(description="A fatal Xid is reported for this long after it was seen (ours).")
     ] = timedelta(hours=24)

@@ -34,7 +34,7 @@ TERMS = (
         slug="stale",
         name="stale",
         meaning="Too old to act on. A page: no poll has succeeded for three intervals. A metric: its sample "
-        "is older than {metrics_stale_after_scrapes} scrapes. Stale data is marked, and what rests on "
+        "is older than three scrapes. Stale data is marked, and what rests on "
         "it is not judged.",
         source="ours",
         see=("no_data",),
