@@ -6,7 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from diagnostics.fixes import Fix
-from diagnostics.snapshot import Gpu, Node, OwnerKey, Pod, Source
+from diagnostics.snapshot import Node, OwnerKey, Pod, Source
 
 
 class Severity(StrEnum):
@@ -42,10 +42,6 @@ class Subject(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def of_node(cls, node: Node) -> "Subject":
         return cls(kind="Node", name=node.name, uid=node.uid, api_version="v1")
-
-    @classmethod
-    def of_gpu(cls, gpu: Gpu) -> "Subject":
-        return cls(kind="GPU", name=gpu.slot, uid=gpu.uuid or "")
 
     @classmethod
     def of_owner(cls, owner: OwnerKey) -> "Subject":

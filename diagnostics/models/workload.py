@@ -28,8 +28,3 @@ class Workload(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.kind else "nobody"
-
-    @property
-    def is_nobody(self) -> bool:
-        """Stands for free, stranded and unobserved time."""
-        return not self.kind

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from diagnostics.simulator.devices import MEMORY_MIB, POWER_LIMIT_W, RESERVED_MIB, Device
+from diagnostics.simulator.devices import POWER_LIMIT_W, Device
 from diagnostics.simulator.identity import noise
 
 COLLECT_S = 30
 """dcgm-exporter reads the GPUs every 30 s; scrapes in between repeat the values."""
 IDLE_W = 72.0
 NOTEBOOK_CYCLE_S, NOTEBOOK_BUSY_S = 1200, 300
-USABLE_MIB = MEMORY_MIB - RESERVED_MIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from diagnostics.models import Allocation
 from diagnostics.picture import Devices, NodeLine
@@ -38,12 +37,9 @@ class DeviceRow:
     holders: tuple[Holder, ...]
     holder_source: str
     metrics: Metrics | None
-    sampled_for: timedelta | None
-    """Age of the sample when the snapshot was taken."""
 
 
-def device_row(slug: str, gpu: Gpu, taken_at: datetime, holders: tuple[Holder, ...]) -> DeviceRow:
-    sampled_at = gpu.metrics.sampled_at if gpu.metrics else None
+def device_row(slug: str, gpu: Gpu, holders: tuple[Holder, ...]) -> DeviceRow:
     return DeviceRow(
         name=cell_name(gpu),
         slot=gpu.slot,
@@ -58,7 +54,6 @@ def device_row(slug: str, gpu: Gpu, taken_at: datetime, holders: tuple[Holder, .
         holders=holders,
         holder_source=gpu.holder_source,
         metrics=gpu.metrics,
-        sampled_for=taken_at - sampled_at if sampled_at else None,
     )
 
 

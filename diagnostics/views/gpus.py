@@ -97,11 +97,7 @@ def gpu_detail(request: HtmxRequest, slug: str, slot: str) -> HttpResponse:
     names = {row.workload_id: str(row.workload) for row in allocations}
     course = course_of(record, ledger, now, names)
     found = open_findings(cluster).by_node.get(node, ())
-    device = (
-        device_row(slug, gpu, snapshot.taken_at, holders_of(slug, gpu, allocations))
-        if gpu is not None and snapshot is not None
-        else None
-    )
+    device = device_row(slug, gpu, holders_of(slug, gpu, allocations)) if gpu is not None else None
     page = GpuDetailPage(
         frame=frame,
         now=now,

@@ -44,7 +44,7 @@ def many(diagnosis: Diagnosis, snapshot: Snapshot) -> Diagnosis:
     subjects = [
         *(Subject.of_owner(owner) for owner in owners[: FOUND // 2]),
         *(Subject.of_node(node) for node in snapshot.nodes[: FOUND // 4]),
-        *(Subject.of_gpu(gpu) for gpu in snapshot.gpus[:: len(snapshot.gpus) // (FOUND // 4)]),
+        *(Subject(kind="GPU", name=gpu.slot) for gpu in snapshot.gpus[:: len(snapshot.gpus) // (FOUND // 4)]),
     ]
     more: list[Finding] = []
     for subject, like in zip(subjects, cycle(diagnosis.findings)):

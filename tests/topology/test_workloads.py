@@ -31,7 +31,7 @@ def test_whoever_holds_or_asks_has_a_row_and_nobody_too() -> None:
 
     assert set(known.workloads) == {KEY, ("Pod", "research", "wait-0"), ("Pod", "research", "old")}
     assert Workload.objects.get(pk=known.workloads[KEY]).name == "train"
-    assert Workload.objects.get(pk=known.nobody).is_nobody
+    assert str(Workload.objects.get(pk=known.nobody)) == "nobody"
     assert Workload.objects.count() == 4
 
 

@@ -52,7 +52,7 @@ def expected(ledger: Ledger, start: datetime, end: datetime, by: Grouping, withi
             continue
         team = team_of(Owner(w.namespace, w.labels, w.annotations), rules)
         if within.is_any and (
-            w.is_nobody or within.team not in {None, team} or within.namespace not in {None, w.namespace}
+            not w.kind or within.team not in {None, team} or within.namespace not in {None, w.namespace}
         ):
             continue
         backfilled += row.gpu_ms * row.is_backfilled
@@ -63,7 +63,7 @@ def expected(ledger: Ledger, start: datetime, end: datetime, by: Grouping, withi
             Grouping.MODEL: (row.model.name,),
             Grouping.STATE: (state.value,),
         }[by]
-        if w.is_nobody and by not in {Grouping.MODEL, Grouping.STATE}:
+        if not w.kind and by not in {Grouping.MODEL, Grouping.STATE}:
             name = None
         group = groups[name]
         group[0] += row.gpu_ms

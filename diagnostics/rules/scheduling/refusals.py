@@ -56,12 +56,8 @@ class Refusal(msgspec.Struct, frozen=True):
     """Where they were read."""
     items: tuple[tuple[int, Word, str], ...] = ()
     """(nodes, what it is about, reason) in the message's order; a text without a count has 0 nodes."""
-    preemption: str = ""
     is_gang: bool = False
     """A gang scheduler that waits for the other members."""
-
-    def nodes_refused_for(self, word: Word) -> int:
-        return sum(count for count, about, _ in self.items if about is word)
 
     def mentions(self, word: Word) -> bool:
         return any(about is word for _, about, _ in self.items)
@@ -100,7 +96,7 @@ def parsed(message: str, source: str = "") -> Refusal:
     if not found and body:
         found = [(0, body)]
     items = tuple((count, _about(reason), reason) for count, reason in found)
-    return Refusal(text, source, items, text[tail.end() :] if tail else "", is_gang)
+    return Refusal(text, source, items, is_gang)
 
 
 def _about(reason: str) -> Word:

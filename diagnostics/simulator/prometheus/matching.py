@@ -8,7 +8,6 @@ from diagnostics.simulator.prometheus.series import Labels, Points, Vector, labe
 from diagnostics.simulator.prometheus.syntax import BadQuery, Binary
 
 NAME = ("__name__",)
-Sides = tuple[list[Vector] | float, list[Vector] | float]
 
 
 def _key_of(binary: Binary) -> Callable[[Labels], Labels]:

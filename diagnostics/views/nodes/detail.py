@@ -166,7 +166,7 @@ def _devices(
         return ()
     holders = holders_by_slot(slug, devices, line)
     gpus = in_order(snapshot.gpus_by_node.get(line.name, []))
-    return tuple(device_row(slug, gpu, snapshot.taken_at, holders.get(gpu.slot, ())) for gpu in gpus)
+    return tuple(device_row(slug, gpu, holders.get(gpu.slot, ())) for gpu in gpus)
 
 
 def _slots(line: NodeLine | None, gone: Gone | None) -> dict[str, str]:
