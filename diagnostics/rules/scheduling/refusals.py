@@ -59,6 +59,9 @@ class Refusal(msgspec.Struct, frozen=True):
     is_gang: bool = False
     """A gang scheduler that waits for the other members."""
 
+    def nodes_refused_for(self, word: Word) -> int:
+        return sum(count for count, about, _ in self.items if about is word)
+
     def mentions(self, word: Word) -> bool:
         return any(about is word for _, about, _ in self.items)
 

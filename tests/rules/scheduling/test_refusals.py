@@ -70,7 +70,7 @@ def test_a_gang_scheduler_quotes_an_inner_message() -> None:
     )
 
     assert refusal.is_gang
-    assert [count for count, word, _ in refusal.items if word is Word.GPU] == [4]
+    assert refusal.nodes_refused_for(Word.GPU) == 4
 
 
 def test_the_condition_comes_before_events() -> None:
