@@ -6,12 +6,17 @@ from diagnostics.snapshot import Gpu, Pod
 OPERATOR_NAMESPACE = "gpu-operator"
 
 
-def describe_pod(pod: Pod) -> Step:
+def look(*, title: str, why: str, command: str = "", expect: str) -> Step:
+    """Something that only reads."""
     return Step(
-        kind=StepKind.DIAGNOSE,
+        kind=StepKind.DIAGNOSE, title=title, why=why, risk=Risk.READ_ONLY, command=command, expect=expect
+    )
+
+
+def describe_pod(pod: Pod) -> Step:
+    return look(
         title=f"Read the state and events of pod {pod.name}",
         why="Conditions, container states and the last hour's events stand together there.",
-        risk=Risk.READ_ONLY,
         command=kubectl.describe("pod", pod.name, pod.namespace),
         expect="The condition or event that the evidence above names.",
     )
@@ -19,45 +24,37 @@ def describe_pod(pod: Pod) -> Step:
 
 def read_log(pod: Pod, container: str = "", *, previous: bool = False, expect: str) -> Step:
     which = "the log of the container before its last restart" if previous else "the log"
-    return Step(
-        kind=StepKind.DIAGNOSE,
+    return look(
         title=f"Read {which} of {pod.name}",
         why="The first error in the log names the cause; later ones are often consequences.",
-        risk=Risk.READ_ONLY,
         command=kubectl.logs(pod.name, pod.namespace, container, previous=previous),
         expect=expect,
     )
 
 
 def see_pods_on_node(node: str) -> Step:
-    return Step(
-        kind=StepKind.DIAGNOSE,
+    return look(
         title=f"See which pods hold something on node {node}",
         why="Only pods that are bound and not finished hold GPUs; Terminating ones still do.",
-        risk=Risk.READ_ONLY,
         command=kubectl.pods_on_node(node, holding=True),
         expect="The holders named in the evidence, and nobody unexpected.",
     )
 
 
 def see_operator_pods_on_node(node: str, namespace: str = OPERATOR_NAMESPACE) -> Step:
-    return Step(
-        kind=StepKind.DIAGNOSE,
+    return look(
         title=f"See which operator pods are ready on node {node}",
         why="They wait for each other: driver, container toolkit, validator, device plugin. The first that is not "
         "ready is the one to look at.",
-        risk=Risk.READ_ONLY,
         command=kubectl.pods_on_node(node, namespace, holding=True),
         expect="READY and STATUS of each: the first that is not Running.",
     )
 
 
 def describe_node(node: str) -> Step:
-    return Step(
-        kind=StepKind.DIAGNOSE,
+    return look(
         title=f"Compare capacity, allocatable and conditions of node {node}",
         why="Capacity is what was registered, allocatable what is healthy, the difference is what is lost.",
-        risk=Risk.READ_ONLY,
         command=kubectl.describe("node", node),
         expect="The counts named in the evidence, and the node's conditions.",
     )

@@ -153,12 +153,10 @@ def _fix(kill: HostKill) -> Fix:
 
 def _measure(pod: Pod, container: str) -> Step:
     matchers = f'namespace="{pod.namespace}",pod="{pod.name}",container="{container}"'
-    return Step(
-        kind=StepKind.DIAGNOSE,
+    return steps.look(
         title="Look up the highest host memory that was ever seen",
         why="The limit follows from what was observed over a whole load cycle, not from the GPU's size: the usual "
         "rules of thumb contradict each other. A kill cuts the curve off at the limit, so the true need may be higher.",
-        risk=Risk.READ_ONLY,
         expect=f"In Prometheus: max_over_time(container_memory_working_set_bytes{{{matchers}}}[7d]), beside "
         f"the limit.",
     )

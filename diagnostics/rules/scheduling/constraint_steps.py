@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from diagnostics.fixes import Risk, Step, StepKind, kubectl, steps
+from diagnostics.fixes import Step, kubectl, steps
 from diagnostics.rules.scheduling.board import Reading
 from diagnostics.rules.scheduling.owner_patch import change, look_at_holders, look_at_nodes
 from diagnostics.snapshot import Pod
@@ -11,12 +11,10 @@ from diagnostics.text import printable
 
 def selector(pod: Pod, reading: Reading) -> tuple[Step, ...]:
     keys = [key for key in reading.names if key][:6]
-    look = Step(
-        kind=StepKind.DIAGNOSE,
+    look = steps.look(
         title="Compare the labels that it wants with those of the nodes",
         why="A product label is spelled as feature discovery writes it, with -SHARED or -MIG-… appended under sharing "
         "or MIG; without feature discovery it is absent.",
-        risk=Risk.READ_ONLY,
         command=kubectl.kubectl("get", "nodes", *(["-L", ",".join(keys)] if keys else ["--show-labels"])),
         expect="The values in the evidence; none of them is the one that is asked for.",
     )
@@ -101,22 +99,18 @@ def volume(pod: Pod, reading: Reading) -> tuple[Step, ...]:
     claims = [v.claim for v in pod.volumes if v.claim][:3]
     return (
         *(
-            Step(
-                kind=StepKind.DIAGNOSE,
+            steps.look(
                 title=f"Read the state and events of volume claim {printable(claim, 80)}",
                 why="A claim can be missing, name a class that does not exist, wait for a provisioner that does not "
                 "run, or be bound to a volume in another zone.",
-                risk=Risk.READ_ONLY,
                 command=kubectl.describe("pvc", claim, pod.namespace),
                 expect="Not found, or Pending with the reason in its events, or Bound to a volume with node affinity.",
             )
             for claim in claims
         ),
-        Step(
-            kind=StepKind.DIAGNOSE,
+        steps.look(
             title="List the storage classes",
             why="The claim's class must be among them, and its provisioner must run.",
-            risk=Risk.READ_ONLY,
             command=kubectl.kubectl("get", "storageclass"),
             expect="The class that the claim names.",
         ),
@@ -132,11 +126,9 @@ def volume(pod: Pod, reading: Reading) -> tuple[Step, ...]:
 def gate(pod: Pod, reading: Reading) -> tuple[Step, ...]:
     is_kueue = any(gate.startswith("kueue.x-k8s.io/") for gate in pod.scheduling_gates)
     looks = (
-        Step(
-            kind=StepKind.DIAGNOSE,
+        steps.look(
             title="See where its workload stands in the queue",
             why="Kueue holds pods back until quota or a place is reserved for the whole workload: it waits its turn.",
-            risk=Risk.READ_ONLY,
             command=kubectl.kubectl("get", "workloads.kueue.x-k8s.io", "-n", pod.namespace, "-o", "wide"),
             expect="The workload, its queue, and whether it is admitted.",
         ),
@@ -153,11 +145,9 @@ def gate(pod: Pod, reading: Reading) -> tuple[Step, ...]:
 
 def scheduler(pod: Pod, reading: Reading) -> tuple[Step, ...]:
     return (
-        Step(
-            kind=StepKind.DIAGNOSE,
+        steps.look(
             title="Look for the scheduler that it names",
             why="A pod is left alone by every scheduler but the one in spec.schedulerName.",
-            risk=Risk.READ_ONLY,
             command=kubectl.kubectl(
                 "get", "pods", "-A", "--field-selector", "status.phase=Running", "-o", "wide"
             ),
@@ -175,21 +165,17 @@ def scheduler(pod: Pod, reading: Reading) -> tuple[Step, ...]:
 
 def claim(pod: Pod, reading: Reading) -> tuple[Step, ...]:
     return (
-        Step(
-            kind=StepKind.DIAGNOSE,
+        steps.look(
             title="List the resource claims of the namespace",
             why="A claim or its template can be missing, name a device class that does not exist, or select no device.",
-            risk=Risk.READ_ONLY,
             command=kubectl.kubectl(
                 "get", "resourceclaims,resourceclaimtemplates", "-n", pod.namespace, "-o", "wide"
             ),
             expect="The claim that the pod names, allocated or not.",
         ),
-        Step(
-            kind=StepKind.DIAGNOSE,
+        steps.look(
             title="List the device classes and the devices that drivers publish",
             why="The claim can only be allocated from these.",
-            risk=Risk.READ_ONLY,
             command=kubectl.kubectl("get", "deviceclasses,resourceslices"),
             expect="The class of the claim, and slices of its driver.",
         ),

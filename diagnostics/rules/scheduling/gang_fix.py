@@ -15,11 +15,9 @@ def gang_fix(gang: Gang, members: Members, snapshot: Snapshot) -> Fix:
     return Fix(
         "Start the missing members, or give the GPUs back until all can start together",
         (
-            Step(
-                kind=StepKind.DIAGNOSE,
+            steps.look(
                 title="See which members run and which do not",
                 why="The rest may have started since.",
-                risk=Risk.READ_ONLY,
                 command=kubectl.kubectl(
                     "get", "pods", "-n", gang.namespace, "-o", "wide", "--", *_names(members)
                 ),
@@ -50,11 +48,9 @@ def _names(members: Members) -> list[str]:
 
 
 def _see_creation(gang: Gang) -> Step:
-    return Step(
-        kind=StepKind.DIAGNOSE,
+    return steps.look(
         title="See why its owner makes no more pods",
         why="A quota, a back-off limit, or a failed part of the job stands in the owner's conditions and events.",
-        risk=Risk.READ_ONLY,
         command=kubectl.describe(gang.kind.lower(), gang.name, gang.namespace),
         expect="FailedCreate events, or a condition such as Failed.",
     )

@@ -71,11 +71,9 @@ def _image(pod: Pod) -> tuple[Step, ...]:
     ]
     images = [{"name": c.name, "image": "<image that exists>"} for c in failing[:1]]
     return (
-        Step(
-            kind=StepKind.DIAGNOSE,
+        steps.look(
             title="Read why the pull fails",
             why="The event tells a wrong name or tag, a missing pull secret, and an unreachable registry apart.",
-            risk=Risk.READ_ONLY,
             command=kubectl.events_of("pod", pod.name, pod.namespace),
             expect="`not found`, `unauthorized`, or a network error.",
         ),
@@ -94,21 +92,17 @@ def _mount(pod: Pod) -> tuple[Step, ...]:
     claims = [volume.claim for volume in pod.volumes if volume.claim][:3]
     return (
         *(
-            Step(
-                kind=StepKind.DIAGNOSE,
+            steps.look(
                 title=f"Read the state of volume claim {printable(claim, 80)}",
                 why="A ReadWriteOnce volume can be attached to one node only; a lost node keeps its attachment.",
-                risk=Risk.READ_ONLY,
                 command=kubectl.describe("pvc", claim, pod.namespace),
                 expect="Bound, its access mode, and who uses it (Used By).",
             )
             for claim in claims
         ),
-        Step(
-            kind=StepKind.DIAGNOSE,
+        steps.look(
             title="See to which nodes volumes are attached",
             why="`Multi-Attach` means that the volume is still attached to another node.",
-            risk=Risk.READ_ONLY,
             command=kubectl.kubectl("get", "volumeattachments"),
             expect="At most one node for each ReadWriteOnce volume.",
         ),
@@ -123,11 +117,9 @@ def _mount(pod: Pod) -> tuple[Step, ...]:
 def _terminating(pod: Pod) -> tuple[Step, ...]:
     node = pod.node or ""
     return (
-        Step(
-            kind=StepKind.DIAGNOSE,
+        steps.look(
             title="See which finalizers and containers are left",
             why="A finalizer waits for its controller; a container that runs on waits for its processes to end.",
-            risk=Risk.READ_ONLY,
             command=kubectl.get_yaml("pod", pod.name, pod.namespace),
             expect="metadata.finalizers, and containers that are still running.",
         ),

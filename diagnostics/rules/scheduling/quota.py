@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from diagnostics.findings import Evidence, Hit, Subject
-from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
+from diagnostics.fixes import Fix, kubectl, steps
 from diagnostics.limits import Limits
 from diagnostics.quantities import rfc3339, span
 from diagnostics.snapshot import Event, Snapshot, Workload, gpu_resources
@@ -123,19 +123,15 @@ def _fix(subject: Subject, quota: str, namespace: str) -> Fix:
     return Fix(
         "Free quota in the namespace, or have it raised",
         (
-            Step(
-                kind=StepKind.DIAGNOSE,
+            steps.look(
                 title="See what the quota counts and who uses it",
                 why="A quota counts every pod of the namespace that has not finished, Pending ones included.",
-                risk=Risk.READ_ONLY,
                 command=kubectl.describe("resourcequota", quota, namespace),
                 expect="Used is at or near Hard for the resource that the evidence names.",
             ),
-            Step(
-                kind=StepKind.DIAGNOSE,
+            steps.look(
                 title="List the pods that use it up",
                 why="Something that is no longer needed may hold the quota.",
-                risk=Risk.READ_ONLY,
                 command=kubectl.kubectl("get", "pods", "-n", namespace, "-o", "wide"),
                 expect="Running or Pending pods whose requests add up to Used.",
             ),

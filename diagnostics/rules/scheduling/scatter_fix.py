@@ -35,11 +35,9 @@ def scatter_fix(
     return Fix(
         f"{summary} at its next start",
         (
-            Step(
-                kind=StepKind.DIAGNOSE,
+            steps.look(
                 title="See where the job's pods are",
                 why="Placement may have changed since: a restarted pod can land elsewhere.",
-                risk=Risk.READ_ONLY,
                 command=kubectl.kubectl(
                     "get",
                     "pods",

@@ -108,12 +108,10 @@ def no_resource(pod: Pod, reading: Reading) -> tuple[Step, ...]:
         listed([printable(name, 80) for name in reading.names]) if reading.names else "no GPU resource at all"
     )
     return (
-        Step(
-            kind=StepKind.DIAGNOSE,
+        steps.look(
             title="See which GPUs and MIG layouts the nodes have",
             why="A resource name exists only where a device plugin registers it: MIG slices need a MIG layout, shared "
             "names need sharing, AMD and Intel GPUs their own plugins.",
-            risk=Risk.READ_ONLY,
             command=kubectl.kubectl("get", "nodes", "-L", columns),
             expect=f"The nodes offer {offered}.",
         ),
@@ -148,11 +146,9 @@ def elsewhere(pod: Pod, reading: Reading) -> tuple[Step, ...]:
 def wait(pod: Pod, reading: Reading) -> tuple[Step, ...]:
     return (
         *look_at_holders(reading),
-        Step(
-            kind=StepKind.DIAGNOSE,
+        steps.look(
             title="Read what its scheduler says now",
             why="A quiet cluster is tried again about every five minutes; a gang only when all members fit.",
-            risk=Risk.READ_ONLY,
             command=kubectl.events_of("pod", pod.name, pod.namespace),
             expect="A newer event than the one in the evidence.",
         ),
