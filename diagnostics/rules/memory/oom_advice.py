@@ -48,7 +48,8 @@ def fix_for(verdict: Verdict, failure: Failure) -> Fix:
         pod, container.name, previous=failure.is_previous,
         expect="The out-of-memory message of the evidence, and the first error before it.",
     )  # fmt: skip
-    own = _OWN.get(verdict.cause, _unknown)(verdict, failure)
+    edit = _EDITS.get(verdict.cause)
+    own = [edit] if edit else _OWN.get(verdict.cause, _unknown)(verdict, failure)
     summary = own[-1].title if own[-1].kind is StepKind.FIX else own[0].title
     return Fix(
         summary=summary,
@@ -72,20 +73,44 @@ def _edit(title: str, why: str, expect: str) -> Step:
     return Step(kind=StepKind.FIX, title=title, why=why, risk=Risk.DISRUPTIVE, expect=expect)
 
 
+_EDITS = {
+    oom.SHORTAGE: _edit(
+        "Make the job smaller, or spread it over more or larger GPUs",
+        "Smaller batch or sequence, activation checkpointing, 16-bit or quantised weights; for one model over "
+        "several GPUs tensor parallelism, or sharded training (ZeRO stage 3, FSDP). The freed amount has to exceed "
+        "what was missing, not only the last request.",
+        "The highest allocated memory stays below the GPU's total.",
+    ),
+    oom.SINGLE_REQUEST: _edit(
+        "Make the request itself smaller",
+        "Look for the tensor that the traceback allocates: batch times sequence times vocabulary, an attention "
+        "matrix without flash attention, or float32 where 16 bits were meant.",
+        "The largest single allocation is well below the GPU's memory.",
+    ),
+    oom.CAPPED: _edit(
+        "Raise the memory fraction that the program sets for itself",
+        "set_per_process_memory_fraction or its like limits the process; only raise it where no other process "
+        "relies on the rest of the GPU.",
+        "The cap in the message is gone or above the need.",
+    ),
+    oom.OUTSIDE: _edit(
+        "Leave more room for libraries",
+        "Lower the framework's fraction (gpu_memory_utilization, XLA_PYTHON_CLIENT_MEM_FRACTION), or the buffers "
+        "of NCCL, cuBLAS workspaces and CUDA graphs.",
+        "Process memory minus allocated and reserved memory shrinks, or the rest fits.",
+    ),
+    oom.BUDGET_TOO_HIGH: _edit(
+        "Lower gpu_memory_utilization to what is free at start",
+        "The value is a share of the GPU's TOTAL memory; driver and context take some of it before the server "
+        "starts.",
+        "The server starts.",
+    ),
+}
+"""Causes for which it is all that there is to do."""
+
+
 def _holders(failure: Failure) -> Step:
     return steps.see_pods_on_node(failure.pod.node) if failure.pod.node else steps.describe_pod(failure.pod)
-
-
-def _shortage(verdict: Verdict, failure: Failure) -> list[Step]:
-    return [
-        _edit(
-            "Make the job smaller, or spread it over more or larger GPUs",
-            "Smaller batch or sequence, activation checkpointing, 16-bit or quantised weights; for one model over "
-            "several GPUs tensor parallelism, or sharded training (ZeRO stage 3, FSDP). The freed amount has to exceed "
-            "what was missing, not only the last request.",
-            "The highest allocated memory stays below the GPU's total.",
-        )
-    ]
 
 
 def _fragmented(verdict: Verdict, failure: Failure) -> list[Step]:
@@ -136,39 +161,6 @@ def _orphans(verdict: Verdict, failure: Failure) -> list[Step]:
     ]
 
 
-def _single(verdict: Verdict, failure: Failure) -> list[Step]:
-    return [
-        _edit(
-            "Make the request itself smaller",
-            "Look for the tensor that the traceback allocates: batch times sequence times vocabulary, an attention "
-            "matrix without flash attention, or float32 where 16 bits were meant.",
-            "The largest single allocation is well below the GPU's memory.",
-        )
-    ]
-
-
-def _capped(verdict: Verdict, failure: Failure) -> list[Step]:
-    return [
-        _edit(
-            "Raise the memory fraction that the program sets for itself",
-            "set_per_process_memory_fraction or its like limits the process; only raise it where no other process "
-            "relies on the rest of the GPU.",
-            "The cap in the message is gone or above the need.",
-        )
-    ]
-
-
-def _outside(verdict: Verdict, failure: Failure) -> list[Step]:
-    return [
-        _edit(
-            "Leave more room for libraries",
-            "Lower the framework's fraction (gpu_memory_utilization, XLA_PYTHON_CLIENT_MEM_FRACTION), or the buffers "
-            "of NCCL, cuBLAS workspaces and CUDA graphs.",
-            "Process memory minus allocated and reserved memory shrinks, or the rest fits.",
-        )
-    ]
-
-
 def _mig(verdict: Verdict, failure: Failure) -> list[Step]:
     return [
         *([steps.describe_node(failure.pod.node)] if failure.pod.node else []),
@@ -207,17 +199,6 @@ def _kv_cache(verdict: Verdict, failure: Failure) -> list[Step]:
     ]
 
 
-def _budget(verdict: Verdict, failure: Failure) -> list[Step]:
-    return [
-        _edit(
-            "Lower gpu_memory_utilization to what is free at start",
-            "The value is a share of the GPU's TOTAL memory; driver and context take some of it before the server "
-            "starts.",
-            "The server starts.",
-        )
-    ]
-
-
 def _unknown(verdict: Verdict, failure: Failure) -> list[Step]:
     return [
         _holders(failure),
@@ -231,15 +212,10 @@ def _unknown(verdict: Verdict, failure: Failure) -> list[Step]:
 
 
 _OWN: dict[str, Callable[[Verdict, Failure], list[Step]]] = {
-    oom.SHORTAGE: _shortage,
     oom.FRAGMENTED: _fragmented,
     oom.OTHER_PROCESS: _other_process,
     oom.ORPHANS: _orphans,
-    oom.SINGLE_REQUEST: _single,
-    oom.CAPPED: _capped,
-    oom.OUTSIDE: _outside,
     oom.MIG_TOO_SMALL: _mig,
     oom.VGPU_LIMIT: _vgpu,
     oom.KV_CACHE: _kv_cache,
-    oom.BUDGET_TOO_HIGH: _budget,
 }
