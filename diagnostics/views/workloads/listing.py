@@ -1,6 +1,5 @@
 """The list of workloads with GPU pods: what each holds and asks for, in which states, and what is wrong with it."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -8,6 +7,7 @@ from typing import Any, NamedTuple
 
 from django.core.paginator import Paginator
 from django.http import HttpResponse
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from diagnostics.models import Cluster, Workload
@@ -15,12 +15,12 @@ from diagnostics.snapshot import State
 from diagnostics.storable import storable_text
 from diagnostics.usage.mapping import team_rules
 from diagnostics.usage.teams import By, Owner, Rule, team_of
-from diagnostics.views.bars import Segment, bar
 from diagnostics.views.open_findings import FindingLine, open_findings
 from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render_page, workload_url
 from diagnostics.views.pages_of import Pages, pages_of
+from diagnostics.views.workloads.cells import mean_cell, states_cell
 from diagnostics.views.workloads.found import concerning
-from diagnostics.views.workloads.seen import Mean, Phase, Seen, all_seen, sight_of
+from diagnostics.views.workloads.seen import Phase, Seen, all_seen, sight_of
 
 WORKLOADS_PER_PAGE = 100
 NODES_SHOWN = 1
@@ -59,9 +59,9 @@ class WorkloadRow:
     held: int
     asked: int
     claims: int
-    bar: tuple[Segment, ...]
-    utilization: Mean | None
-    activity: Mean | None
+    states: SafeString
+    utilization: SafeString
+    activity: SafeString
     nodes: tuple[tuple[str, str], ...]
     """(name, address) of the first."""
     more_nodes: int
@@ -272,9 +272,9 @@ def _row(slug: str, found: Found) -> WorkloadRow:
         held=len(seen.cells),
         asked=seen.pods.asked,
         claims=seen.pods.claims,
-        bar=bar(Counter(dict(seen.states))),
-        utilization=seen.utilization,
-        activity=seen.activity,
+        states=states_cell(seen.states),
+        utilization=mean_cell(seen.utilization, len(seen.cells)),
+        activity=mean_cell(seen.activity, len(seen.cells)),
         nodes=tuple((name, node_url(slug, name)) for name in seen.nodes[:NODES_SHOWN]),
         more_nodes=max(0, len(seen.nodes) - NODES_SHOWN),
         findings=found.findings,
