@@ -33,6 +33,11 @@ WITH_A_FORM = {"connect", "usage_settings"}
 NAMES = [name for name in PAGES if name not in APART]
 LIVE = [name for name in NAMES if "slug" in PAGES[name]]
 OF_A_CLUSTER = [name for name in NAMES if PAGES[name] == ("slug",)]
+ASKED = (
+    *("q", "namespace", "rule", "severity", "status", "state", "sort", "period", "team", "by", "group", "at"),
+    *("page", "cluster", "from", "to"),
+)
+"""What lists look for in their addresses."""
 
 every_page = pytest.mark.parametrize("name", NAMES)
 live_page = pytest.mark.parametrize("name", LIVE)
@@ -155,6 +160,16 @@ def test_the_age_of_the_data_stands_on_every_page(browser: Client, name: str) ->
 
     assert 'data-age="40"' in text
     assert "Stale" not in text
+
+
+@pytest.mark.parametrize("name", [*OF_A_CLUSTER, "rule_list", "glossary"])
+def test_odd_words_in_an_address_leave_the_page_standing(browser: Client, name: str) -> None:
+    odd = "%00'\"<b>{{ 7|add:7 }}\u202e" + "x" * 400 + "\x00"
+
+    response = browser.get(address(name), dict.fromkeys(ASKED, odd))
+
+    assert response.status_code == 200
+    assert "<b>{{" not in response.content.decode()
 
 
 @pytest.mark.parametrize("name", OF_A_CLUSTER)
