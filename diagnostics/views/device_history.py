@@ -1,13 +1,15 @@
 """What happened to a node and its devices: changes, who held them, and what Kubernetes said. Each list is bounded."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db.models import Max, Q
 
 from diagnostics.archive import event_hours
 from diagnostics.models import Allocation, Cluster, TopologyChange
+from diagnostics.picture import GpuCell
 from diagnostics.snapshot import Event
 from diagnostics.views.page import gpu_url, workload_url
 
@@ -33,17 +35,22 @@ class Change:
     after: str
 
 
+class HeldSlot(NamedTuple):
+    """One device that was held."""
+
+    name: str
+    """`GPU 3` where the page knows it, else its place."""
+    place: str
+    url: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """One pod's hold on devices of the node."""
+    """One pod's hold on devices of one node."""
 
     pod: str
-    workload: str
-    """Kind and name."""
-    namespace: str
-    url: str
-    slots: tuple[tuple[str, str], ...]
-    """(place, address) of the first devices."""
+    slots: tuple[HeldSlot, ...]
+    """The first devices."""
     more: int
     started_at: datetime
     ended_at: datetime | None
@@ -53,6 +60,16 @@ class Hold:
     def lasted(self) -> timedelta | None:
         """None while it lasts."""
         return None if self.ended_at is None else self.ended_at - self.started_at
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeHold(Hold):
+    """As the page of its node tells it."""
+
+    workload: str
+    """Kind and name."""
+    namespace: str
+    url: str
 
 
 def changes_of(cluster: Cluster, node: str, slot: str = "") -> tuple[Change, ...]:
@@ -99,25 +116,37 @@ def owners_of(
     return {f"{namespace}/{pod}": (kind, namespace, name) for pod, kind, namespace, name, _ in last}
 
 
-def holds_of(slug: str, node: str, allocations: list[Allocation], place: str = "") -> tuple[Hold, ...]:
+def holds_of(slug: str, node: str, allocations: list[Allocation], place: str = "") -> tuple[NodeHold, ...]:
     """Newest first; only those of one device where its `place` (slot without the node) is given."""
     rows = [row for row in allocations if not place or place in row.slots][:HOLDS_SHOWN]
     return tuple(
-        Hold(
+        NodeHold(
             pod=row.pod,
             workload=f"{row.workload.kind} {row.workload.name}" if row.workload.kind else "",
             namespace=row.workload.namespace,
             url=workload_url(slug, row.workload.kind, row.workload.namespace, row.workload.name),
-            slots=tuple(
-                (held, "" if held.endswith(UNNAMED) else gpu_url(slug, f"{node}/{held}"))
-                for held in row.slots[:SLOTS_SHOWN]
-            ),
+            slots=held_slots(slug, node, row.slots),
             more=max(0, len(row.slots) - SLOTS_SHOWN),
             started_at=row.started_at,
             ended_at=row.ended_at,
             is_backfilled=row.is_backfilled,
         )
         for row in rows
+    )
+
+
+def held_slots(
+    slug: str, node: str, places: Sequence[str], gpus: Iterable[GpuCell] = ()
+) -> tuple[HeldSlot, ...]:
+    """The first of the devices in `places` of the node; `gpus`: those whose names are known."""
+    names = {gpu.place: gpu.name for gpu in gpus}
+    return tuple(
+        HeldSlot(
+            names.get(place, place),
+            place,
+            "" if place.endswith(UNNAMED) else gpu_url(slug, f"{node}/{place}"),
+        )
+        for place in places[:SLOTS_SHOWN]
     )
 
 

@@ -10,7 +10,7 @@ from diagnostics.models import Cluster, Device, LedgerState
 from diagnostics.snapshot import Gpu, Snapshot, State, XidSeen
 from diagnostics.storable import storable_text
 from diagnostics.templatetags.gpuhealth import STATES
-from diagnostics.views.device_history import Change, Hold, allocations_of, changes_of, holds_of
+from diagnostics.views.device_history import Change, NodeHold, allocations_of, changes_of, holds_of
 from diagnostics.views.device_rows import DeviceRow, device_row, holders_of
 from diagnostics.views.latest import NOTHING_YET, node_of
 from diagnostics.views.open_findings import FindingLine, open_findings
@@ -74,7 +74,7 @@ class GpuDetailPage(Page):
     node_findings: tuple[FindingLine, ...]
     """Others that touch its node."""
     changes: tuple[Change, ...]
-    holds: tuple[Hold, ...]
+    holds: tuple[NodeHold, ...]
     legend: tuple[State, ...]
     plots: Plots | None
     """None where the part that was asked for has none."""

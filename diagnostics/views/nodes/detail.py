@@ -17,7 +17,7 @@ from diagnostics.views.device_history import (
     EVENTS_OVER,
     HOLDS_SHOWN,
     Change,
-    Hold,
+    NodeHold,
     allocations_of,
     changes_of,
     events_of,
@@ -84,7 +84,7 @@ class NodeDetailPage(Page):
     facts: tuple[tuple[str, str | None], ...]
     created_at: datetime | None
     changes: tuple[Change, ...]
-    holds: tuple[Hold, ...]
+    holds: tuple[NodeHold, ...]
     events: tuple[Event, ...]
     events_hours: int
     plots: Plots | None

@@ -21,12 +21,13 @@ from diagnostics.usage.mapping import team_rules
 from diagnostics.usage.teams import Owner as Mapped
 from diagnostics.usage.teams import team_of
 from diagnostics.views.bars import Segment, bar
+from diagnostics.views.device_history import EVENTS_OVER
 from diagnostics.views.open_findings import FindingLine, OpenFindings, finding_lines
 from diagnostics.views.page import HtmxRequest, Page, frame_of, gpu_url, node_url, render_page
 from diagnostics.views.pages_of import Pages, pages_of
 from diagnostics.views.plots import Plots, has_plots, part_of, plots_of
 from diagnostics.views.workloads.found import concerning, resolved_about
-from diagnostics.views.workloads.happened import EVENTS_OVER, EventLine, Holds, events_of, holds_of
+from diagnostics.views.workloads.happened import EventLine, Holds, events_of, holds_of
 from diagnostics.views.workloads.seen import Held, Mean, Seen, seen_of, sight_of
 from diagnostics.views.workloads.spent import Spent, spent_of
 

@@ -1,52 +1,26 @@
 """What happened to a workload: who of it held which devices when, and what Kubernetes said about it lately."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from diagnostics.archive import event_hours
 from diagnostics.models import Allocation, Cluster
-from diagnostics.picture import Devices, GpuCell, Owner
+from diagnostics.picture import Devices, Owner
 from diagnostics.snapshot import Event
-from diagnostics.views.page import gpu_url, node_url
+from diagnostics.views.device_history import EVENTS_OVER, SLOTS_SHOWN, Hold, held_slots
+from diagnostics.views.page import node_url
 
 HOLDS_SHOWN = 40
-SLOTS_SHOWN = 8
 EVENTS_SHOWN = 40
-EVENTS_OVER = timedelta(hours=6)
-UNNAMED = "#?"
-"""Ends a slot of which only the number is known."""
-
-
-class HeldSlot(NamedTuple):
-    """One device that was held."""
-
-    name: str
-    """`GPU 3` where the last poll saw it, else its place."""
-    place: str
-    url: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hold:
-    """One pod's hold on devices of one node."""
+class WorkloadHold(Hold):
+    """As the page of its workload tells it."""
 
-    pod: str
     node: str
     node_url: str
-    slots: tuple[HeldSlot, ...]
-    """The first devices."""
-    more: int
-    devices: int
-    started_at: datetime
-    ended_at: datetime | None
-    is_backfilled: bool
-
-    @property
-    def lasted(self) -> timedelta | None:
-        """None while it lasts."""
-        return None if self.ended_at is None else self.ended_at - self.started_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +40,7 @@ class EventLine:
 class Holds(NamedTuple):
     """The newest, and whether there are more."""
 
-    lines: tuple[Hold, ...]
+    lines: tuple[WorkloadHold, ...]
     are_more: bool
 
 
@@ -81,13 +55,12 @@ def holds_of(cluster: Cluster, workload: int, devices: Devices | None) -> Holds:
         ]
     )
     found = [
-        Hold(
+        WorkloadHold(
             pod=pod,
             node=node,
             node_url=node_url(cluster.slug, node),
-            slots=_slots(cluster.slug, node, slots[:SLOTS_SHOWN], nodes.get(node, ())),
+            slots=held_slots(cluster.slug, node, slots, nodes.get(node, ())),
             more=max(0, len(slots) - SLOTS_SHOWN),
-            devices=len(slots),
             started_at=started_at,
             ended_at=ended_at,
             is_backfilled=is_backfilled,
@@ -95,18 +68,6 @@ def holds_of(cluster: Cluster, workload: int, devices: Devices | None) -> Holds:
         for pod, node, slots, started_at, ended_at, is_backfilled in rows
     ]
     return Holds(tuple(found[:HOLDS_SHOWN]), len(found) > HOLDS_SHOWN)
-
-
-def _slots(slug: str, node: str, places: list[str], gpus: Iterable[GpuCell]) -> tuple[HeldSlot, ...]:
-    names = {gpu.place: gpu.name for gpu in gpus}
-    return tuple(
-        HeldSlot(
-            names.get(place, place),
-            place,
-            "" if place.endswith(UNNAMED) else gpu_url(slug, f"{node}/{place}"),
-        )
-        for place in places
-    )
 
 
 def events_of(cluster: Cluster, owner: Owner, pods: set[str], until: datetime) -> tuple[EventLine, ...]:
