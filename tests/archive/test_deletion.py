@@ -74,7 +74,7 @@ def test_each_kind_goes_after_its_time(cluster: Cluster) -> None:
         UsageHour.objects.create(
             cluster=cluster, hour=at, workload=holder if at == OLD else busy, model=model, state=2
         )
-        packed = dict.fromkeys(("totals", "owners", "workloads", "lines"), b"")
+        packed = dict.fromkeys(("totals", "owners", "lines"), b"")
         UsageRollup.objects.create(cluster=cluster, day=at.date(), hour=UsageRollup.WHOLE_DAY, **packed)
         TopologyChange.objects.create(cluster=cluster, node=there, at=at, kind="cordoned")
         Allocation.objects.create(cluster=cluster, workload=busy, node=there, started_at=OLD, ended_at=at)
