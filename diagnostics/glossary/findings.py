@@ -50,9 +50,9 @@ TERMS = (
     Term(
         slug="open_for",
         name="open for",
-        gist="since it was seen first; the trouble itself may be older",
-        meaning="Time since the finding was seen first. The trouble may be older: its own age stands in the "
-        "title or in the evidence.",
+        gist="since it opened, or opened again; the trouble itself may be older",
+        meaning="Time since the finding opened; where it had been resolved, since it opened again. The trouble may be "
+        "older: its own age stands in the title or in the evidence.",
         unit="a span of time",
         source="ours",
     ),

@@ -1,11 +1,13 @@
 """The life of one trouble: from the first poll that saw it to the one that saw it gone."""
 
+from datetime import datetime
 from typing import ClassVar
 
 import msgspec
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 
 from diagnostics.findings import Confidence, Finding, Severity
 from diagnostics.models.cluster import Cluster
@@ -30,6 +32,8 @@ class FixStatus(models.TextChoices):
     """And enough polls have not seen the trouble since."""
 
 
+OPEN_SINCE = Coalesce("reopened_at", "opened_at")
+"""`Incident.open_since`, for queries."""
 OPEN_STATUSES = (IncidentStatus.OPEN, IncidentStatus.ACKNOWLEDGED)
 
 
@@ -129,6 +133,11 @@ class Incident(models.Model):
     def latest_finding(self) -> Finding:
         """The finding of the last poll that saw it, with evidence and guided fix."""
         return msgspec.convert(self.finding, Finding)
+
+    @property
+    def open_since(self) -> datetime | None:
+        """When its present occurrence, or its last, began; None while pending."""
+        return self.reopened_at or self.opened_at
 
     @property
     def is_open(self) -> bool:

@@ -1,8 +1,11 @@
 """How values look on a page: badges, ages, quantities, GPU states, and text that came from a cluster."""
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import lru_cache
+from typing import Any
 
 from django import template
 from django.urls import reverse
@@ -11,6 +14,7 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from diagnostics import glossary, quantities
+from diagnostics.findings import Severity
 from diagnostics.snapshot import State
 from diagnostics.text import printable
 
@@ -95,6 +99,13 @@ def badge(word: str) -> SafeString:
         shape,
         printable(str(word), 40),
     )
+
+
+@register.filter
+def by_severity(findings: Iterable[Any]) -> list[tuple[str, int]]:
+    """Severity -> how many of `findings` have it; the worst first."""
+    counted = Counter(finding.severity for finding in findings)
+    return [(severity.value, counted[severity]) for severity in Severity if counted[severity]]
 
 
 @register.simple_tag

@@ -41,6 +41,7 @@ new set-credentials gpuhealth --token="$(kubectl -n gpuhealth create token gpuhe
 METRICS = """\
 PROMETHEUS=http://127.0.0.1:9090
 kubectl -n monitoring port-forward service/prometheus-operated 9090 &
+sleep 3
 curl --silent "$PROMETHEUS/api/v1/query" --data-urlencode 'query=count(DCGM_FI_DEV_FB_USED)'"""
 UP = "gpuhealth up --kubeconfig gpuhealth.kubeconfig --context prod --prometheus http://127.0.0.1:9090"
 DECLARATION = """\

@@ -40,7 +40,7 @@ class FindingRow:
     status: str
     assignee: str
     """Empty for nobody."""
-    opened_at: datetime | None
+    open_since: datetime | None
     gpus: int
     waste_gpus: float | None
     symptoms: "tuple[FindingRow, ...]" = ()
@@ -106,7 +106,7 @@ def _most_waste(group: Group) -> tuple[Any, ...]:
 
 
 def _oldest(group: Group) -> tuple[Any, ...]:
-    return (min(incident.opened_at or incident.first_seen for incident in group),)
+    return (min(incident.open_since or incident.first_seen for incident in group),)
 
 
 def _worst(group: Group) -> tuple[Any, ...]:
@@ -133,7 +133,7 @@ def _path(pk: int, causes: dict[int, list[int]], by_id: dict[int, Incident]) -> 
 
 
 def _order(incident: Incident) -> tuple[Any, ...]:
-    return (incident.severity_rank, -incident.gpus, incident.opened_at, incident.code, incident.pk)
+    return (incident.severity_rank, -incident.gpus, incident.open_since, incident.code, incident.pk)
 
 
 def _row(slug: str, incident: Incident, symptoms: Sequence[Incident] = ()) -> FindingRow:
@@ -147,7 +147,7 @@ def _row(slug: str, incident: Incident, symptoms: Sequence[Incident] = ()) -> Fi
         slug=incident.slug,
         status=incident.status,
         assignee=incident.assignee.get_username() if incident.assignee else "",
-        opened_at=incident.opened_at,
+        open_since=incident.open_since,
         gpus=incident.gpus,
         waste_gpus=incident.waste_gpus,
         symptoms=tuple(_row(slug, symptom) for symptom in symptoms[:SYMPTOMS_SHOWN]),

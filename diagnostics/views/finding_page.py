@@ -196,7 +196,7 @@ def page_of(
         resolved_at=incident.resolved_at,
         resolution=incident.resolution,
         is_open=incident.is_open,
-        since=incident.reopened_at or incident.opened_at,
+        since=incident.open_since,
         cause=cause_words(finding.cause),
         cost=cost_of(cluster, incident, open_spans(incident, events), finding.nodes, about.complete_through),
         subject_url=subject_url(cluster.slug, subject.kind, subject.namespace, subject.name),

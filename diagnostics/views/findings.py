@@ -121,7 +121,7 @@ def finding_list(request: HtmxRequest, slug: str) -> HttpResponse:
 
 _SHOWN = (
     *("fingerprint", "code", "slug", "status", "severity", "severity_rank", "title", "gpus", "waste_gpus"),
-    *("subject_kind", "subject_namespace", "subject_name", "opened_at", "first_seen"),
+    *("subject_kind", "subject_namespace", "subject_name", "opened_at", "reopened_at", "first_seen"),
 )
 
 

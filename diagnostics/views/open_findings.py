@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db.models import QuerySet
 
 from diagnostics.models import Cluster, Incident
+from diagnostics.models.incident import OPEN_SINCE
 from diagnostics.picture import Owner
 from diagnostics.views.cause_words import cause_words
 from diagnostics.views.page import finding_url
@@ -32,7 +33,7 @@ class FindingLine:
     title: str
     summary: str
     gpus: int
-    opened_at: datetime | None
+    open_since: datetime | None
     resolved_at: datetime | None
     resolution: str
     kind: str
@@ -59,7 +60,8 @@ class FindingLine:
 _FIELDS = (
     *("finding__nodes", "finding__pods"),
     *("fingerprint", "slug", "severity", "severity_rank", "cause", "title", "summary", "gpus"),
-    *("opened_at", "resolved_at", "resolution", "subject_kind", "subject_namespace", "subject_name"),
+    OPEN_SINCE,
+    *("resolved_at", "resolution", "subject_kind", "subject_namespace", "subject_name"),
 )
 
 

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 
 from diagnostics.findings import Severity
 from diagnostics.models import Cluster, IncidentEvent, StoredPicture, TopologyChange
+from diagnostics.models.incident import OPEN_SINCE
 from diagnostics.picture import Devices, PodLine, Workloads
 from diagnostics.snapshot import State
 from diagnostics.usage.comparison import today_and_week
@@ -23,7 +24,7 @@ from diagnostics.views.bars import Segment, bar
 from diagnostics.views.latest import NOTHING_YET, read_devices, read_workloads
 from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render_page
 
-WORST_SHOWN = 6
+WORST_SHOWN = 8
 CHANGES_SHOWN = 12
 CHANGES_READ = 100
 """Of each kind: those of one subject are then told in one line."""
@@ -43,7 +44,7 @@ class OpenFinding:
     severity: str
     title: str
     gpus: int
-    opened_at: datetime | None
+    open_since: datetime | None
     status: str
 
 
@@ -140,8 +141,8 @@ def overview(request: HtmxRequest, slug: str) -> HttpResponse:
     counts = Counter(gpu.state for node in devices.nodes for gpu in node.gpus) if devices else None
     opened = list(
         cluster.incidents.opened()
-        .order_by("severity_rank", "-gpus", "opened_at", "pk")
-        .values_list("fingerprint", "severity", "title", "gpus", "opened_at", "status")
+        .order_by("severity_rank", "-gpus", OPEN_SINCE, "pk")
+        .values_list("fingerprint", "severity", "title", "gpus", OPEN_SINCE, "status")
     )
     severities = Counter(severity for _, severity, *_ in opened)
     last = cluster.observations.values_list("sources", "finished_at").first()
@@ -163,10 +164,10 @@ def overview(request: HtmxRequest, slug: str) -> HttpResponse:
                 severity=severity,
                 title=title,
                 gpus=gpus,
-                opened_at=opened_at,
+                open_since=open_since,
                 status=status,
             )
-            for fingerprint, severity, title, gpus, opened_at, status in opened[:WORST_SHOWN]
+            for fingerprint, severity, title, gpus, open_since, status in opened[:WORST_SHOWN]
         ),
         waiting=_waiting(workloads) if workloads else None,
         pods_doubt=pods_doubt,

@@ -105,7 +105,7 @@ class PriceForm(_PriceForm, _PatternForm):
         help_texts: ClassVar = {
             "pattern": "As its GPUs are named, with * and ?, in any case: for example *H100*.",
             "currency": "Three letters, such as USD.",
-            "valid_from": "Empty: since ever. An hour has the price of its beginning.",
+            "valid_from": "Empty: from the beginning. An hour has the price of its beginning.",
             "valid_to": "From then on it holds no more. Empty: until further notice.",
         }
         widgets: ClassVar = {"valid_from": _Moment(), "valid_to": _Moment()}

@@ -179,6 +179,8 @@ def test_a_reopened_finding_counts_from_when_it_came_back(browser: Client) -> No
 
     assert "Open for 7 min" in text
     assert "Reopened" in text
+    assert "open for 7 min" in flat(browser.get("/c/lab/").content.decode())
+    assert "7 min GPU101" in flat(browser.get("/c/lab/findings/").content.decode())
 
 
 def test_the_timeline_names_who_and_what(browser: Client, user: User) -> None:

@@ -244,7 +244,7 @@ def test_durations_of_polls_are_drawn_and_said(browser: Client) -> None:
     assert page.count("spark-bad") == 1
     assert "11:59 UTC: 8.0 s" in page
     assert "The last 3 polls" in flat(page).replace("How long the last", "The last")
-    assert "mostly 2.0 s, at most 8.0 s; a poll begins every 1 min. 1 failed" in flat(page)
+    assert "mostly 2.0 s, at most 8.0 s; now one begins every 1 min. 1 failed" in flat(page)
 
 
 def test_other_clusters_stand_beside_this_one(browser: Client) -> None:

@@ -248,7 +248,7 @@ def test_a_row_that_there_is_not_is_not_changed(staff: Client, pk: str) -> None:
 
 def test_it_says_how_many_workloads_each_team_gets(browser: Client, lab: Cluster) -> None:
     found = text(browser)
-    assert "Teams of the 3 workloads seen last, within a day" in found
+    assert "Teams of the 3 workloads seen in the last day" in found
     assert "research 2 serving 1" in found
     assert "3 of them go by their namespace" in found
     TeamRule.objects.create(by=By.LABEL, key="team", priority=1)

@@ -138,7 +138,7 @@ def test_the_largest_savings_say_how_and_which_finding_explains_them(browser: Cl
     about = Subject(kind="Job", namespace="space-1", name="job-1")
     held = finding("GPU501", "idle-gpu", subject=about, title="Job job-1 holds 1 GPU without using it")
     polled(held, of=ledger.cluster, at=NOW + timedelta(minutes=1))
-    found = text(browser).split("Largest savings")[1].split("GPU-hours by team")[0]
+    found = text(browser).split("What could be saved")[1].split("GPU-hours by team")[0]
     assert found.index("job-2") < found.index("job-1")
     assert "L 108 low activity" in found
     assert "none is open" in found

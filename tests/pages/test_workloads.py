@@ -119,7 +119,7 @@ def test_a_holder_that_only_the_metrics_know_is_listed(browser: Client) -> None:
     assert "unknown none read" in text(browser)
 
 
-def test_the_worst_finding_and_their_number_stand_in_the_row(browser: Client) -> None:
+def test_findings_are_counted_by_severity_in_the_row(browser: Client) -> None:
     held = gpu(0, holders=("research/train-0",))
     polled(
         finding("GPU302", subject=Subject("Job", "train", "research"), severity=Severity.CRITICAL, nodes=()),
@@ -129,7 +129,7 @@ def test_the_worst_finding_and_their_number_stand_in_the_row(browser: Client) ->
         seen=snapshot(node(), of("train-0"), of("serve-0", SERVE, namespace="web"), held),
     )
 
-    assert "critical 3" in text(browser)
+    assert "critical 1 warning 1 info 1" in text(browser)
     assert names(browser) == ["train", "serve"]
     assert names(browser, "?findings=any") == ["train"]
 

@@ -112,7 +112,7 @@ def waiting_of(workloads: Workloads, reasons: Reasons) -> list[Waiting]:
     for reason in reasons.not_made:
         if (owner := reason.owner) not in waits:
             of_owner = lines.get(owner, ())
-            found.append(Waiting(owner, of_owner, (), reason.gpus, reason.opened_at, frozenset(), reason))
+            found.append(Waiting(owner, of_owner, (), reason.gpus, reason.open_since, frozenset(), reason))
     return found
 
 
