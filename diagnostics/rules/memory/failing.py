@@ -36,8 +36,8 @@ class Failure(msgspec.Struct, frozen=True):
 
     @property
     def is_previous(self) -> bool:
-        """The failed run came before a restart, so that its log is the previous one."""
-        return self.ended is not None and self.container.state == "running"
+        """Its end stands as the last state: `kubectl logs --previous` shows that run also when the next has begun."""
+        return self.ended is not None and self.container.terminated is None
 
 
 def failures(snapshot: Snapshot, limits: Limits) -> Iterator[Failure]:

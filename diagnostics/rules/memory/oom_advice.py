@@ -45,7 +45,7 @@ def fix_for(verdict: Verdict, failure: Failure) -> Fix:
     """Diagnose read-only, then the cause's own fix, then verify and escalate."""
     pod, container = failure.pod, failure.container
     read = steps.read_log(
-        pod, container.name, previous=failure.is_previous,
+        pod, container.name, previous=failure.is_previous or (verdict.signal is not None and verdict.signal.previous),
         expect="The out-of-memory message of the evidence, and the first error before it.",
     )  # fmt: skip
     edit = _EDITS.get(verdict.cause)
@@ -145,11 +145,13 @@ def _other_process(verdict: Verdict, failure: Failure) -> list[Step]:
 
 def _orphans(verdict: Verdict, failure: Failure) -> list[Step]:
     pod = failure.pod
+    is_bare = pod.root is None or pod.root.kind == "Pod"
+    again = "; it has no owner, so create it anew from its manifest" if is_bare else ""
     return [
         _holders(failure),
         Step(
             kind=StepKind.FIX,
-            title=f"Restart pod {pod.name}, which ends the processes left in it",
+            title=f"Delete pod {pod.name}, which ends the processes left in it{again}",
             why="The driver gives memory back when a process ends; emptying caches from outside frees nothing. Every "
             "request or step in flight in this pod is lost. Then have the server end its children when it unloads a "
             "model.",

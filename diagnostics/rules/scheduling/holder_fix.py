@@ -2,7 +2,7 @@
 
 from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
 from diagnostics.rules.scheduling.holders import Trouble
-from diagnostics.rules.scheduling.owner_patch import patch_of_owner, stop_owner
+from diagnostics.rules.scheduling.owner_patch import owner_kind, patch_of_owner, stop_owner
 from diagnostics.snapshot import Pod, Snapshot
 from diagnostics.text import printable
 
@@ -152,6 +152,7 @@ def _lost(pod: Pod) -> tuple[Step, ...]:
 
 
 def _force(pod: Pod, what: str) -> Step:
+    is_bare = owner_kind(pod) == "Pod"
     return Step(
         kind=StepKind.FIX,
         title=f"Last resort: remove pod {printable(pod.name, 120)} from the API by force",
@@ -159,5 +160,8 @@ def _force(pod: Pod, what: str) -> Step:
         "writers on one volume or two processes of one rank corrupt data and checkpoints.",
         risk=Risk.DESTRUCTIVE,
         command=kubectl.delete_pod(pod.name, pod.namespace, force=True),
-        expect="The pod is gone from the API; its owner makes a new one.",
+        expect="The pod is gone from the API; "
+        + (
+            "no owner makes it anew." if is_bare else f"its {printable(owner_kind(pod), 60)} makes a new one."
+        ),
     )

@@ -10,7 +10,7 @@ from diagnostics.limits import Thresholds
 from diagnostics.quantities import rfc3339, span
 from diagnostics.snapshot import Container, Event, Pod, Snapshot
 from diagnostics.states import CONFIG_REASONS, stuck_cause
-from diagnostics.text import listed, printable
+from diagnostics.text import counted, listed, printable
 
 MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
 
@@ -100,7 +100,7 @@ def _failing_container(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> 
             and reason == "CrashLoopBackOff"
             and container.restarts >= thresholds.restarts_min
         ):
-            words = f"container {name} has crashed {container.restarts} times"
+            words = f"container {name} is in a crash loop, with {counted(container.restarts, 'restart')}"
             return Trouble(cause, words, _crashing_since(container), (*_crash_facts(pod, container),))
         if cause == "image-pull" and container.state == "waiting" and reason and reason != "PodInitializing":
             image = printable(container.image, 160)

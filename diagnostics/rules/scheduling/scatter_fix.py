@@ -6,7 +6,8 @@ from typing import Any
 from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, manifests, steps
 from diagnostics.placement import Scatter
 from diagnostics.rules.scheduling.owner_patch import patch_of_owner
-from diagnostics.snapshot import Gang, Node, Pod
+from diagnostics.snapshot import Gang, Node, OwnerKey, Pod
+from diagnostics.text import printable
 
 HOSTNAME = "kubernetes.io/hostname"
 _GROUP_LABELS = (
@@ -55,17 +56,7 @@ def scatter_fix(
                 placed[0],
                 expect="When it last saved a checkpoint: what comes after is lost by a restart.",
             ),
-            Step(
-                kind=StepKind.FIX,
-                title="Ask the scheduler to keep the pods together, and start the job again",
-                why="Placement is decided once, when a pod is bound. Starting again stops the job and loses everything "
-                "since its last checkpoint, so wait for one, or do it at the next start. Preferred, not required: "
-                "the job then starts even where the room is not there. A Job's pod template cannot be changed: make it "
-                "anew.",
-                risk=Risk.DISRUPTIVE,
-                manifest=_manifest(gang, placed, scatter, spreads_itself=spreads_itself),
-                expect="Its pods on fewer hosts: see the placement that is possible in the evidence.",
-            ),
+            *_together_again(gang, placed, scatter, spreads_itself=spreads_itself),
             steps.verify_finding_gone(
                 "The job lies on as few hosts as it needs, or its scatter is below the limit."
             ),
@@ -73,8 +64,89 @@ def scatter_fix(
     )
 
 
+_LOSES = (
+    "Starting again stops the job and loses everything since its last checkpoint, so wait for one, or do it at the "
+    "next start."
+)
+_PREFERRED = "Preferred, not required: the job then starts even where the room is not there."
+
+
+def _together_again(
+    gang: Gang, placed: Sequence[Pod], scatter: Scatter, *, spreads_itself: bool
+) -> tuple[Step, ...]:
+    """Placement is decided once, when a pod is bound: so all of its pods go before the first comes back."""
+    root = placed[0].root
+    if root is not None and root.kind in {"StatefulSet", "Deployment"}:
+        spec = _affinity_spec(placed, scatter, spreads_itself=spreads_itself)
+        return _scaled_down_and_up(root, gang.size or len(placed), placed, spec)
+    how = "A Job's pod template cannot be changed: delete it and make it anew." if gang.kind == "Job" else ""
+    return (
+        Step(
+            kind=StepKind.FIX,
+            title="Ask the scheduler to keep the pods together, and start the job again",
+            why=f"Placement is decided once, when a pod is bound. {_LOSES} {_PREFERRED} {how}".strip(),
+            risk=Risk.DISRUPTIVE,
+            manifest=_manifest(gang, placed, scatter, spreads_itself=spreads_itself),
+            expect="Its pods on fewer hosts: see the placement that is possible in the evidence.",
+        ),
+    )
+
+
+def _scaled_down_and_up(
+    root: OwnerKey, replicas: int, placed: Sequence[Pod], spec: dict[str, Any]
+) -> tuple[Step, ...]:
+    """A change of the template alone would replace one pod after another, each drawn to the scattered ones."""
+    kind, name = root.kind.lower(), printable(root.name, 120)
+    patch = {"spec": {"template": {"spec": spec}}}
+    return (
+        Step(
+            kind=StepKind.FIX,
+            title=f"Scale {root.kind} {name} to zero",
+            why="A new template alone starts a rolling update, in which each new pod is drawn to the old, scattered "
+            f"ones. {_LOSES}",
+            risk=Risk.DISRUPTIVE,
+            command=_scale(kind, root, 0),
+            expect="Its pods are Terminating.",
+        ),
+        Step(
+            kind=StepKind.DIAGNOSE,
+            title="Wait until all of its pods are gone",
+            why="A pod that is left attracts the new ones.",
+            risk=Risk.READ_ONLY,
+            command=kubectl.kubectl(
+                "wait", "pod", "-n", root.namespace, "--for=delete", "--timeout=10m", "--",
+                *(pod.name for pod in placed),
+            ),
+            expect="It returns without an error.",
+        ),
+        Step(
+            kind=StepKind.FIX,
+            title="Ask the scheduler to keep the pods together",
+            why=f"{_PREFERRED} No pod exists now, so that none is disturbed.",
+            risk=Risk.SAFE,
+            command=kubectl.patch(kind, root.name, root.namespace, manifests.to_json(patch)),
+            manifest=patch_of_owner(placed[0], spec),
+            expect=f"`{kind} … patched`, and still no pod.",
+        ),
+        Step(
+            kind=StepKind.FIX,
+            title=f"Scale {root.kind} {name} back to {replicas}",
+            why="The pods are placed anew, together where there is room.",
+            risk=Risk.SAFE,
+            command=_scale(kind, root, replicas),
+            expect="Its pods on fewer hosts: see the placement that is possible in the evidence.",
+        ),
+    )  # fmt: skip
+
+
+def _scale(kind: str, root: OwnerKey, replicas: int) -> str:
+    return kubectl.kubectl(
+        "scale", kind, "-n", root.namespace, f"--replicas={replicas}", *kubectl.named(root.name)
+    )
+
+
 def _manifest(gang: Gang, placed: Sequence[Pod], scatter: Scatter, *, spreads_itself: bool) -> str:
-    pod, key = placed[0], _rack_key(scatter.nodes)
+    key = _rack_key(scatter.nodes)
     if not spreads_itself and key:
         if gang.kind == "LeaderWorkerSet":
             return _annotated(gang, {"leaderworkerset.sigs.k8s.io/exclusive-topology": key})
@@ -84,13 +156,18 @@ def _manifest(gang: Gang, placed: Sequence[Pod], scatter: Scatter, *, spreads_it
         if gang.system == "Volcano" and gang.kind == "Job":
             topology = {"networkTopology": {"mode": "soft", "highestTierAllowed": 1}}
             return manifests.to_yaml(_head(gang) | {"spec": topology})
-    affinity: dict[str, Any] = {"podAffinity": _together(placed, key)}
+    return patch_of_owner(placed[0], _affinity_spec(placed, scatter, spreads_itself=spreads_itself))
+
+
+def _affinity_spec(placed: Sequence[Pod], scatter: Scatter, *, spreads_itself: bool) -> dict[str, Any]:
+    """The pod spec's part that draws the job's pods together, and takes away what drives them apart."""
+    affinity: dict[str, Any] = {"podAffinity": _together(placed, _rack_key(scatter.nodes))}
     if spreads_itself:
         affinity["podAntiAffinity"] = None
     spec: dict[str, Any] = {"affinity": affinity}
-    if spreads_itself and pod.topology_spread:
+    if spreads_itself and placed[0].topology_spread:
         spec["topologySpreadConstraints"] = None
-    return patch_of_owner(pod, spec)
+    return spec
 
 
 def _head(gang: Gang) -> dict[str, Any]:

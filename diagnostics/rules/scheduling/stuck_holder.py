@@ -81,8 +81,9 @@ def _hit(subject: Subject, found: list[tuple[Pod, Trouble]], snapshot: Snapshot)
         subject=subject,
         cause=leading,
         title=f"{who} {verb} {counted(gpus, 'GPU')} and cannot work: {trouble.words}",
-        summary=f"The scheduler counts these GPUs as taken although {trouble.words}. They come free when the pod "
-        "works, ends, or is gone." + (f" Others of them: {listed(others)}." if others else ""),
+        summary=f"The scheduler counts these GPUs as taken although {trouble.words}. They come free only when "
+        "the pod has ended or is gone; if it can work again, it uses them itself."
+        + (f" Others of them: {listed(others)}." if others else ""),
         evidence=(
             Evidence("GPUs held", listed(pods, MOST_PODS), source="spec.nodeName and resources of the pods"),
             *(fact for _, t in found[:MOST_PODS] for fact in t.facts),

@@ -1,5 +1,6 @@
 """Collective jobs that lie apart, and jobs that are left alone."""
 
+import shlex
 from typing import Any
 
 import msgspec
@@ -201,13 +202,34 @@ def test_the_fix_looks_first_and_labels_the_restart() -> None:
     assert steps[0].risk is Risk.READ_ONLY
     (restart,) = [step for step in steps if step.risk is Risk.DISRUPTIVE]
     assert "checkpoint" in restart.why
-    manifest = yaml.safe_load(restart.manifest)
+    change = next(step for step in steps if step.manifest)
+    manifest = yaml.safe_load(change.manifest)
     assert (manifest["kind"], manifest["metadata"]["name"]) == ("StatefulSet", "gpt")
     terms = manifest["spec"]["template"]["spec"]["affinity"]["podAffinity"][
         "preferredDuringSchedulingIgnoredDuringExecution"
     ]
     assert [t["podAffinityTerm"]["topologyKey"] for t in terms] == [HOSTNAME, "site/rack"]
-    assert "&id" not in restart.manifest
+    assert "&id" not in change.manifest
+
+
+def test_a_stateful_set_is_scaled_down_before_its_template_changes_and_up_again() -> None:
+    steps = hit(*hosts(), *job("n0", "n1", "n2", "n3")).fix.steps
+
+    commands = [shlex.split(step.command) for step in steps if step.command]
+    down, wait, patch, up = commands[-4:]
+    assert (down[1:3], "--replicas=0" in down) == (["scale", "statefulset"], True)
+    assert wait[1:3] == ["wait", "pod"]
+    assert {"gpt-0", "gpt-3"} <= set(wait)
+    assert patch[1:3] == ["patch", "statefulset"]
+    assert (up[1:3], "--replicas=4" in up) == (["scale", "statefulset"], True)
+    assert "Job's pod template" not in str(steps)
+
+
+def test_a_job_is_made_anew_and_not_scaled() -> None:
+    steps = hit(*hosts(), *job("n0", "n1", root=owner("Job", "gpt"))).fix.steps
+
+    assert "scale" not in " ".join(step.command for step in steps)
+    assert "A Job's pod template cannot be changed" in str(steps)
 
 
 def test_the_fix_uses_the_owners_own_topology_field() -> None:

@@ -58,7 +58,8 @@ def test_a_crash_loop_holds_gpus() -> None:
 
     assert found.cause == "crash-loop"
     assert (
-        found.title == "Pod research/train-0 holds 4 GPUs and cannot work: container main has crashed 9 times"
+        found.title
+        == "Pod research/train-0 holds 4 GPUs and cannot work: container main is in a crash loop, with 9 restarts"
     )
     assert (found.gpus, found.waste_gpus, found.nodes) == (4, 4.0, ("gpu-1",))
     assert "Error, exit code 1" in str(found.evidence)
@@ -248,3 +249,21 @@ def test_hostile_messages_stay_text() -> None:
 
     assert "\x1b" not in found.title + found.summary + str([f.value for f in found.evidence])
     assert all(yaml.safe_load(step.manifest) for step in found.fix.steps if step.manifest)
+
+
+@pytest.mark.parametrize(
+    ("root", "words"), [(None, "no owner makes it anew"), ("Job", "its Job makes a new one")]
+)
+def test_a_forced_deletion_says_whether_the_pod_comes_back(root: str | None, words: str) -> None:
+    owned = {"root": owner(root)} if root else {}
+
+    found = hit(node(), pod(deletion_at=ago(minutes=40), **owned))
+
+    forced = next(step for step in found.fix.steps if "--force" in step.command)
+    assert words in forced.expect
+
+
+def test_a_pod_that_works_again_is_not_said_to_free_its_gpus() -> None:
+    summary = hit(node(), pod(containers=(looping(),))).summary
+
+    assert "only when the pod has ended or is gone" in summary
