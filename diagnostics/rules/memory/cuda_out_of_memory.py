@@ -130,6 +130,11 @@ def _evidence(
         yield Evidence(
             "memory of the whole card", gib(device.nominal_bytes), source="node label nvidia.com/gpu.memory"
         )
+    if device.names:
+        yield Evidence("GPU of the pod", listed(device.names), source="holders of the devices")
+    if device.left_bytes is not None:
+        source = "metrics of its GPU, sampled after the container had ended"
+        yield Evidence("memory in use while the container is down", gib(device.left_bytes), source=source)
     if device.sharers:
         yield Evidence("also on this GPU", listed(device.sharers), source="holders of the device")
     if failure.ended is not None:

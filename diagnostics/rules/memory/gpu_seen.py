@@ -20,6 +20,10 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     """Other pods that hold the same GPU."""
     is_shared: bool | None = None
     """Handed out as replicas or held by several pods; None when the GPU is not known."""
+    names: tuple[str, ...] = ()
+    """Index and slot of each GPU of the pod, in words."""
+    left_bytes: float | None = None
+    """Most in use on one of its GPUs while no container of the pod runs; None where it was not measured then."""
 
 
 def device_of(snapshot: Snapshot, pod: Pod, signals: Iterable[LogSignal]) -> Device:
@@ -39,7 +43,25 @@ def device_of(snapshot: Snapshot, pod: Pod, signals: Iterable[LogSignal]) -> Dev
         is_shared=bool(sharers) or any(g.replicas > 1 or g.origin is Origin.SHARED for g in gpus)
         if gpus
         else None,
+        names=tuple(f"{g.slot} (index {g.index})" if g.index is not None else g.slot for g in gpus),
+        left_bytes=_left(pod, gpus),
     )
+
+
+def _left(pod: Pod, gpus: Sequence[Gpu]) -> float | None:
+    """From samples that are younger than the end of the pod's last container."""
+    ends = [
+        e.finished_at for c in pod.containers if (e := c.terminated or c.last_terminated) and e.finished_at
+    ]
+    if not ends or any(c.state == "running" for c in pod.containers):
+        return None
+    metrics = [g.metrics for g in gpus if g.metrics]
+    used = [
+        m.memory_used_bytes
+        for m in metrics
+        if m.memory_used_bytes is not None and m.sampled_at is not None and m.sampled_at > max(ends)
+    ]
+    return max(used) if used and len(used) == len(gpus) else None
 
 
 def _nominal(node: Node | None) -> float | None:

@@ -6,7 +6,10 @@ from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
 from diagnostics.rules.memory import changes
 from diagnostics.rules.memory import oom_numbers as oom
 from diagnostics.rules.memory.failing import Failure
-from diagnostics.rules.memory.oom_numbers import Verdict
+from diagnostics.rules.memory.oom_numbers import Verdict, Whose
+
+MOST_PROCESSES = 2
+"""Processes that a fix looks up."""
 
 TITLES = {
     oom.SHORTAGE: "the model needs more memory than the GPU has",
@@ -130,17 +133,54 @@ def _fragmented(verdict: Verdict, failure: Failure) -> list[Step]:
     ]
 
 
+_WHOSE = {
+    Whose.OTHER_PODS: "Time-slicing and MPS do not divide memory: servers on one GPU need budgets that add up to less "
+    "than one (gpu_memory_utilization, per-process fractions).",
+    Whose.OWN: "The memory ends with the container, so a second process that the container itself starts has it: a "
+    "second rank or worker on the same device index, or a server beside the trainer.",
+    Whose.OUTSIDE: "The memory stays while the pod is down and no other pod holds the GPU: a process that Kubernetes "
+    "did not place, or one that outlived its pod, has it.",
+    Whose.OPEN: "Where the GPU is shared, time-slicing and MPS do not divide memory. Where it is not, a second process "
+    "of the same pod or one outside Kubernetes has it; the cgroup tells which.",
+}
+
+
 def _other_process(verdict: Verdict, failure: Failure) -> list[Step]:
     return [
-        _holders(failure),
+        *([] if verdict.whose is Whose.OWN else [_holders(failure)]),
+        *_cgroups(verdict, failure),
         _edit(
             "Give each process its share of the GPU, or a GPU of its own",
-            "Time-slicing and MPS do not divide memory: two servers on one GPU need budgets that add up to less than "
-            "one (gpu_memory_utilization, per-process fractions). On a GPU that is not shared, a second process of the "
-            "same pod or a process outside Kubernetes holds it.",
+            _WHOSE[verdict.whose],
             "At start nearly all of this process' share is free.",
         ),
     ]
+
+
+def _cgroups(verdict: Verdict, failure: Failure) -> list[Step]:
+    """Where the PIDs that the message names belong: in a pod NVML reports the host's."""
+    node, pids = failure.pod.node, sorted(verdict.numbers.others) if verdict.numbers else []
+    if node is None:
+        return []
+    uid = failure.pod.uid
+    return [
+        Step(
+            kind=StepKind.DIAGNOSE,
+            title=f"See on node {node} to which pod process {pid} belongs",
+            why="The message names processes by the host's numbers, and a process' cgroup carries the UID of its pod "
+            "(with - or _). Look while the container runs: a process that has ended is gone from there. The debug pod "
+            "is privileged: delete it afterwards.",
+            risk=Risk.SAFE,
+            command=kubectl.kubectl(
+                "debug", f"node/{node}", "-it", "--image=busybox:1.36", "--profile=sysadmin", "--",
+                "chroot", "/host", "cat", f"/proc/{pid}/cgroup",
+            ),
+            expect=f"`kubepods` with {uid or 'the UID of this pod'}: this pod; with another UID: that pod; without "
+            "`kubepods`: outside Kubernetes. `No such file`: it has ended.",
+        )
+        for pid in pids[:MOST_PROCESSES]
+        if pid.isdigit()
+    ]  # fmt: skip
 
 
 def _orphans(verdict: Verdict, failure: Failure) -> list[Step]:

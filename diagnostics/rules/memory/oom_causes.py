@@ -9,7 +9,7 @@ from diagnostics.limits import Thresholds
 from diagnostics.quantities import gib, percent
 from diagnostics.rules.memory import oom_numbers as oom
 from diagnostics.rules.memory.gpu_seen import Device
-from diagnostics.rules.memory.oom_numbers import Verdict
+from diagnostics.rules.memory.oom_numbers import Verdict, Whose
 from diagnostics.snapshot import LogSignal
 from diagnostics.text import listed
 
@@ -32,6 +32,14 @@ percent)."""
 
 
 def cause_of(signals: Sequence[LogSignal], device: Device, limits: Thresholds) -> Verdict | None:
+    """The best-founded cause, and where that is another process, whose it is; None for no signal of GPU memory."""
+    found = _best(signals, device, limits)
+    if found is None or found.cause != oom.OTHER_PROCESS:
+        return found
+    return _attributed(found, device, limits)
+
+
+def _best(signals: Sequence[LogSignal], device: Device, limits: Thresholds) -> Verdict | None:
     """The best-founded cause among a container's signals; None when none of them is about GPU memory.
 
     Those that name their cause come first, then those with numbers, then listings, then bare messages; of
@@ -176,12 +184,31 @@ def _piled_up(found: Verdict, listing: Verdict | None, device: Device) -> Verdic
             because=f"{found.because[:-1]}, in {max(listed_others, 2)} or more processes, and no other "
             "pod shares it.",
         )
-    if device.sharers:
-        names = listed(device.sharers)
-        return msgspec.structs.replace(
-            found, confidence=Confidence.HIGH, because=f"{found.because[:-1]}; it is shared with {names}."
-        )
     return found
+
+
+def _attributed(found: Verdict, device: Device, limits: Thresholds) -> Verdict:
+    """Sharers are known by name; memory that stays or goes while the pod is down tells inside from outside.
+
+    Where neither is known, an open question remains, and with it no high confidence.
+    """
+    because, left = found.because[:-1], device.left_bytes
+    if device.sharers:
+        whose, because = Whose.OTHER_PODS, f"{because}; it is shared with {listed(device.sharers)}"
+    elif left is None:
+        whose = Whose.OPEN
+    elif left < limits.oom_other_process_min_bytes:
+        whose = Whose.OWN
+        because = f"{because}; with the container down {gib(left)} are in use, so they ended with it: most likely its own pod's"
+    else:
+        whose = Whose.OUTSIDE
+        because = f"{because}; with the container down {gib(left)} stay in use, so a process outside the pod has them"
+    confidence = found.confidence
+    if whose is Whose.OPEN and confidence is Confidence.HIGH:
+        confidence = Confidence.MEDIUM
+    elif whose is Whose.OTHER_PODS and found.numbers is not None:
+        confidence = Confidence.HIGH
+    return msgspec.structs.replace(found, confidence=confidence, because=f"{because}.", whose=whose)
 
 
 def _segments(
@@ -240,7 +267,7 @@ def _bare(by_name: dict[str, LogSignal], device: Device) -> Verdict | None:
         return Verdict(
             cause=oom.OTHER_PROCESS,
             confidence=Confidence.MEDIUM if firm else Confidence.LOW,
-            because=f"The message has no numbers; the GPU is shared with {listed(device.sharers)}.",
+            because="The message has no numbers.",
             signal=signal,
         )
     return Verdict(

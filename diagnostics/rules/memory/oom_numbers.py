@@ -5,6 +5,8 @@ O = T - F - P what others hold. The allocator gives whole free blocks back to th
 so R is what remains in partly used segments (comment in c10/cuda/CUDACachingAllocator.cpp).
 """
 
+from enum import StrEnum
+
 import msgspec
 
 from diagnostics.findings import Confidence
@@ -74,6 +76,15 @@ class OomNumbers(msgspec.Struct, frozen=True, kw_only=True):
         return self.process - self.allocated - self.unallocated
 
 
+class Whose(StrEnum):
+    """Whose the other process on the GPU is."""
+
+    OTHER_PODS = "other pods"
+    OWN = "its own pod"
+    OUTSIDE = "outside its pod"
+    OPEN = "open"
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """A cause, how sure, and the sentence with the numbers that decide."""
 
@@ -84,6 +95,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     numbers: OomNumbers | None = None
     decided_by: LogSignal | None = None
     """Another signal that decides: a listing of processes or of MIG devices, a memory segment."""
+    whose: Whose = Whose.OPEN
+    """Of the cause OTHER_PROCESS alone."""
 
 
 def oom_numbers(signal: LogSignal, limits: Thresholds) -> OomNumbers:

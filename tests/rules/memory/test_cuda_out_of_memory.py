@@ -1,5 +1,6 @@
 """GPU402: GPU memory that ran out in a log, its cause by the numbers and by what the snapshot knows."""
 
+import shlex
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import yaml
 
 from diagnostics.findings import Confidence, Finding, Severity
 from diagnostics.fixes import Risk, StepKind
-from diagnostics.snapshot import Source
+from diagnostics.snapshot import Gpu, Metrics, Source
 from tests.builders import GIB, ago, container, gpu, node, owner, pod
 from tests.rules.memory.failing_pods import diagnosed, ended, failing_pod, found, looping, restarted, signals
 from tests.signatures.torch_messages import render
@@ -70,6 +71,63 @@ def test_names_the_pods_that_share_the_gpu() -> None:
     assert finding.cause == "other-process-on-gpu"
     assert value(finding, "also on this GPU") == "research/embedder"
     assert "research/embedder" in finding.summary
+
+
+def test_knows_no_more_than_that_somebody_else_has_the_memory() -> None:
+    finding = one(SHARED, gpu(holders=("research/train-0",), metrics=None))
+
+    assert finding.confidence is Confidence.MEDIUM
+    assert "or one outside Kubernetes" in str(finding.fix.steps)
+
+
+def left(used: float, **fields: Any) -> Gpu:
+    sample = Metrics(sampled_at=ago(minutes=1), memory_used_bytes=used, memory_free_bytes=80 * GIB - used)
+    return gpu(holders=("research/train-0",), metrics=sample, **fields)
+
+
+def test_memory_that_ends_with_the_container_is_its_own_pods() -> None:
+    finding = one(SHARED, left(0.0))
+
+    assert value(finding, "memory in use while the container is down") == "0 bytes"
+    assert finding.confidence is Confidence.HIGH
+    assert "its own pod's" in finding.summary
+    assert "outside Kubernetes has it" not in str(finding.fix.steps)
+
+
+def test_memory_that_stays_is_outside_the_pod() -> None:
+    finding = one(SHARED, left(38.0 * GIB))
+
+    assert "a process outside the pod" in finding.summary
+    assert "outlived its pod" in str(finding.fix.steps)
+
+
+def test_memory_under_a_running_container_or_before_its_end_says_nothing() -> None:
+    old = Metrics(sampled_at=ago(minutes=9), memory_used_bytes=0.0, memory_free_bytes=80.0 * GIB)
+    runs = failing_pod(restarted(), root=DEPLOYMENT)
+
+    (running,) = findings(runs, left(0.0), log=SHARED, previous=True)
+
+    assert "memory in use while" not in str(running.evidence)
+    assert "memory in use while" not in str(
+        one(SHARED, gpu(holders=("research/train-0",), metrics=old)).evidence
+    )
+
+
+def test_looks_up_the_pod_of_the_process_that_the_message_names() -> None:
+    finding = one(SHARED, left(0.0))
+
+    command = next(s.command for s in finding.fix.steps if "cgroup" in s.command)
+    assert shlex.split(command)[-3:] == ["/host", "cat", "/proc/7/cgroup"]
+    assert value(finding, "GPU of the pod").startswith("gpu-1/")
+
+
+def test_a_crash_loop_is_read_in_the_log_that_its_evidence_is_from() -> None:
+    for box in (looping(), restarted()):
+        (finding,) = findings(failing_pod(box, root=DEPLOYMENT), log=FULL, previous=True)
+        assert "--previous" in finding.fix.steps[0].command
+    done = container(state="terminated", running_since=None, is_ready=False, terminated=ended())
+    (once,) = findings(failing_pod(done, root=DEPLOYMENT, phase="Failed"), log=FULL)
+    assert "--previous" not in once.fix.steps[0].command
 
 
 def test_takes_several_processes_on_an_unshared_gpu_for_leftovers() -> None:
