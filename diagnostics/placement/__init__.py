@@ -12,6 +12,7 @@ from diagnostics.placement.matching import (
 )
 from diagnostics.placement.room import Room, Scope, fitted, give_back, is_fragmented, rooms, slots
 from diagnostics.placement.scatter import Scatter, Span, possible_placement, scatter_of
+from diagnostics.placement.surge import update_hangs
 
 __all__ = [
     "CONDITION_TAINTS",
@@ -32,5 +33,6 @@ __all__ = [
     "selects",
     "slots",
     "untolerated",
+    "update_hangs",
     "wanted_labels",
 ]

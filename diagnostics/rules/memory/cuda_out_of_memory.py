@@ -92,7 +92,7 @@ def _hit(snapshot: Snapshot, subject: Subject, cases: list[tuple[Failure, Verdic
         title=f"{subject} ran out of GPU memory: {TITLES[verdict.cause]}",
         summary=f"{verdict.because} {MEANINGS[verdict.cause]} Host memory is not concerned.{again}",
         evidence=tuple(_evidence(failure, verdict, device, pods)),
-        fix=fix_for(verdict, failure),
+        fix=fix_for(verdict, failure, snapshot),
         confidence=verdict.confidence if verdict.cause != UNKNOWN else Confidence.LOW,
         severity=Severity.WARNING if runs_again else None,
         gpus=sum(snapshot.pod_by_key[key].gpu_count for key in pods),

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 
 from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
+from diagnostics.fixes.rolling import old_pod_first
 from diagnostics.rules.memory import changes
 from diagnostics.rules.memory import oom_numbers as oom
 from diagnostics.rules.memory.failing import Failure
 from diagnostics.rules.memory.oom_numbers import Verdict, Whose
+from diagnostics.snapshot import Snapshot
 
 MOST_PROCESSES = 2
 """Processes that a fix looks up."""
@@ -44,7 +46,7 @@ MEANINGS = {
 }
 
 
-def fix_for(verdict: Verdict, failure: Failure) -> Fix:
+def fix_for(verdict: Verdict, failure: Failure, snapshot: Snapshot) -> Fix:
     """Diagnose read-only, then the cause's own fix, then verify and escalate."""
     pod, container = failure.pod, failure.container
     read = steps.read_log(
@@ -58,7 +60,7 @@ def fix_for(verdict: Verdict, failure: Failure) -> Fix:
         summary=summary,
         steps=(
             read,
-            *own,
+            *old_pod_first(own, pod, snapshot),
             steps.verify_finding_gone(
                 f"Container {container.name} runs for a whole load cycle without the message."
             ),

@@ -199,7 +199,9 @@ def _attributed(found: Verdict, device: Device, limits: Thresholds) -> Verdict:
         whose = Whose.OPEN
     elif left < limits.oom_other_process_min_bytes:
         whose = Whose.OWN
-        because = f"{because}; with the container down {gib(left)} are in use, so they ended with it: most likely its own pod's"
+        because = (
+            f"{because}; with the container down {gib(left)} are in use: most likely they were its own pod's"
+        )
     else:
         whose = Whose.OUTSIDE
         because = f"{because}; with the container down {gib(left)} stay in use, so a process outside the pod has them"

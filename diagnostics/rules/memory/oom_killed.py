@@ -29,6 +29,7 @@ from collections.abc import Iterator
 
 from diagnostics.findings import Evidence, Hit, Severity, Subject
 from diagnostics.fixes import Fix, Risk, Step, StepKind, steps
+from diagnostics.fixes.rolling import old_pod_first
 from diagnostics.limits import Limits
 from diagnostics.quantities import gib, span
 from diagnostics.rules.base import rule
@@ -75,7 +76,7 @@ def _hit(snapshot: Snapshot, subject: Subject, kills: list[HostKill]) -> Hit:
         f"smaller for it."
         f"{again}",
         evidence=tuple(_evidence(snapshot, kill, pods)),
-        fix=_fix(kill),
+        fix=_fix(kill, snapshot),
         confidence=kill.confidence,
         severity=Severity.WARNING if runs_again else None,
         gpus=sum(snapshot.pod_by_key[key].gpu_count for key in pods),
@@ -127,7 +128,7 @@ def _gpu_memory(snapshot: Snapshot, pod: Pod) -> Iterator[Evidence]:
             )  # fmt: skip
 
 
-def _fix(kill: HostKill) -> Fix:
+def _fix(kill: HostKill, snapshot: Snapshot) -> Fix:
     failure = kill.failure
     pod, container = failure.pod, failure.container
     own = _steps_for(kill)
@@ -140,7 +141,7 @@ def _fix(kill: HostKill) -> Fix:
                 expect="What it did last: loading weights, building optimizer states, filling data loaders.",
             ),
             _measure(pod, container.name),
-            *own,
+            *old_pod_first(own, pod, snapshot),
             steps.verify_finding_gone(f"Container {container.name} passes the point where it was killed, and stays."),
             steps.escalate(
                 "the owner of the workload",

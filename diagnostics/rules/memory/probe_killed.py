@@ -29,6 +29,7 @@ import msgspec
 
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.fixes import Fix, Risk, Step, StepKind, manifests, steps
+from diagnostics.fixes.rolling import old_pod_first
 from diagnostics.limits import Limits
 from diagnostics.quantities import span
 from diagnostics.rules.base import rule
@@ -129,7 +130,7 @@ def _hit(snapshot: Snapshot, subject: Subject, cases: list[_Case]) -> Hit:
         f"{counted(case.container.restarts, 'time')}; "
         "exit codes 137 and 143 come from that, not from memory.",
         evidence=tuple(_evidence(snapshot, case, probes, pods)),
-        fix=_fix(case, probes),
+        fix=_fix(case, probes, snapshot),
         confidence=Confidence.LOW if case.cause == UNKNOWN else Confidence.HIGH,
         gpus=sum(snapshot.pod_by_key[key].gpu_count for key in pods),
         nodes=tuple(sorted({c.pod.node for c in cases if c.pod.node})),
@@ -188,7 +189,7 @@ def _in_words(probe: Mapping[str, Any]) -> str:
     return f"{target}; {periods}" if periods else target
 
 
-def _fix(case: _Case, probes: Mapping[str, Any]) -> Fix:
+def _fix(case: _Case, probes: Mapping[str, Any], snapshot: Snapshot) -> Fix:
     pod, container = case.pod, case.container
     own = _change(case, probes)
     return Fix(
@@ -199,7 +200,7 @@ def _fix(case: _Case, probes: Mapping[str, Any]) -> Fix:
                 pod, container.name, previous=True,
                 expect="Which path and port the server serves, and whether it was still loading when it was ended.",
             ),
-            own,
+            *old_pod_first([own], pod, snapshot),
             steps.verify_finding_gone(f"Container {container.name} becomes Ready and its restart count stays."),
             steps.escalate(
                 "the owner of the workload",

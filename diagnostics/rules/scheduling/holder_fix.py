@@ -1,6 +1,7 @@
 """Guided fixes for a pod that holds GPUs and cannot work; forced deletion last, where nothing else can help."""
 
 from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
+from diagnostics.fixes.rolling import old_pod_first
 from diagnostics.rules.scheduling.holders import Trouble
 from diagnostics.rules.scheduling.owner_patch import owner_kind, patch_of_owner, stop_owner
 from diagnostics.snapshot import Pod, Snapshot
@@ -29,11 +30,14 @@ def holder_fix(pod: Pod, trouble: Trouble, snapshot: Snapshot) -> Fix:
         "unknown-node-lost": _lost,
         "not-ready": _logs,
     }.get(trouble.cause, _look)
+    own = make(pod)
+    if trouble.cause == "image-pull":
+        own = old_pod_first(own, pod, snapshot)
     return Fix(
         _SUMMARIES[trouble.cause],
         (
             steps.describe_pod(pod),
-            *make(pod),
+            *own,
             steps.verify_finding_gone("The pod works, or is gone and its GPUs are free."),
         ),
     )

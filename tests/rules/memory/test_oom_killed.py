@@ -7,7 +7,7 @@ import yaml
 
 from diagnostics.findings import Confidence, Finding, Severity
 from diagnostics.fixes import Risk
-from diagnostics.snapshot import Condition, Source, Volume
+from diagnostics.snapshot import Condition, Source, Volume, Workload
 from tests.builders import GIB, ago, container, event, gpu, owner, pod
 from tests.rules.memory.failing_pods import diagnosed, ended, failing_pod, found, looping, restarted
 
@@ -212,3 +212,14 @@ def test_keeps_a_hostile_name_in_its_place() -> None:
     for step in finding.fix.steps:
         assert "\n" not in step.command
     assert any(name in s.manifest or yaml.safe_load(s.manifest) for s in finding.fix.steps if s.manifest)
+
+
+def test_a_higher_limit_waits_for_no_gpu_that_the_old_pod_holds() -> None:
+    llama = Workload(kind="Deployment", namespace="research", name="llama", replicas=1, spec={"template": {}})
+    full = pod("neighbour", gpus=7)
+
+    (finding,) = findings(failing_pod(looping(OOM), root=DEPLOYMENT), full, workloads=(llama,))
+
+    commands = [step.command for step in finding.fix.steps]
+    room = next(i for i, command in enumerate(commands) if '"maxSurge":0' in command)
+    assert '"memory":"42Gi"' in commands[room + 1]

@@ -10,7 +10,7 @@ from diagnostics.findings import Confidence, Hit
 from diagnostics.fixes import Risk
 from diagnostics.limits import Limits
 from diagnostics.rules.scheduling.stuck_holder import check
-from diagnostics.snapshot import Condition, Container, Node, Terminated, Volume
+from diagnostics.snapshot import Condition, Container, Node, Terminated, Volume, Workload
 from tests.builders import ago, container, event, node, owner, pending_pod, pod, snapshot
 
 
@@ -255,7 +255,7 @@ def test_hostile_messages_stay_text() -> None:
     ("root", "words"), [(None, "no owner makes it anew"), ("Job", "its Job makes a new one")]
 )
 def test_a_forced_deletion_says_whether_the_pod_comes_back(root: str | None, words: str) -> None:
-    owned = {"root": owner(root)} if root else {}
+    owned: dict[str, Any] = {"root": owner(root)} if root else {}
 
     found = hit(node(), pod(deletion_at=ago(minutes=40), **owned))
 
@@ -267,3 +267,18 @@ def test_a_pod_that_works_again_is_not_said_to_free_its_gpus() -> None:
     summary = hit(node(), pod(containers=(looping(),))).summary
 
     assert "only when the pod has ended or is gone" in summary
+
+
+def test_another_image_waits_for_no_gpu_that_the_old_pod_holds() -> None:
+    root = owner("Deployment", "server")
+    stuck = pod(root=root, phase="Pending", containers=(waiting("ImagePullBackOff", gpus=8),))
+    server = Workload(
+        kind="Deployment", namespace="research", name="server", replicas=1, spec={"template": {}}
+    )
+
+    found = list(check(snapshot(node(), stuck, workloads=(server,)), Limits()))
+
+    assert isinstance(found[0], Hit)
+    commands = [step.command for step in found[0].fix.steps]
+    assert any('"maxSurge":0' in command for command in commands)
+    assert not any("maxSurge" in step.command for step in hit(node(), stuck).fix.steps)
