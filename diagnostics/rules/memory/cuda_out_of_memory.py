@@ -11,7 +11,7 @@ back only to fail again at the same load. Host memory and the pod's memory limit
 
 ## Evidence
 Signals in the log of a failing GPU container with their numbers; from the snapshot the MIG profile, the other
-holders of the same GPU and its nominal memory.
+holders of the same GPU, its nominal memory, and what is in use on it while the container is down.
 
 ## Not reported
 Messages in a container that is Ready and was not restarted: it caught the error and went on. Requests

@@ -97,7 +97,11 @@ def _scaled_down_and_up(
 ) -> tuple[Step, ...]:
     """A change of the template alone would replace one pod after another, each drawn to the scattered ones."""
     kind, name = root.kind.lower(), printable(root.name, 120)
-    patch = {"spec": {"template": {"spec": spec}}}
+    head: dict[str, Any] = {"apiVersion": root.api_version} if root.api_version else {}
+    head |= {"kind": root.kind, "metadata": {"name": root.name, "namespace": root.namespace}}
+    patch = {"spec": {"replicas": replicas, "template": {"spec": spec}}}
+    scale = ("scale", kind, "-n", root.namespace, "--replicas=0", *kubectl.named(root.name))
+    gone = ("wait", "pod", "-n", root.namespace, "--for=delete", "--timeout=10m", "--")
     return (
         Step(
             kind=StepKind.FIX,
@@ -105,43 +109,26 @@ def _scaled_down_and_up(
             why="A new template alone starts a rolling update, in which each new pod is drawn to the old, scattered "
             f"ones. {_LOSES}",
             risk=Risk.DISRUPTIVE,
-            command=_scale(kind, root, 0),
+            command=kubectl.kubectl(*scale),
             expect="Its pods are Terminating.",
         ),
         Step(
-            kind=StepKind.DIAGNOSE,
+            kind=StepKind.VERIFY,
             title="Wait until all of its pods are gone",
             why="A pod that is left attracts the new ones.",
             risk=Risk.READ_ONLY,
-            command=kubectl.kubectl(
-                "wait", "pod", "-n", root.namespace, "--for=delete", "--timeout=10m", "--",
-                *(pod.name for pod in placed),
-            ),
+            command=kubectl.kubectl(*gone, *(pod.name for pod in placed)),
             expect="It returns without an error.",
         ),
         Step(
             kind=StepKind.FIX,
-            title="Ask the scheduler to keep the pods together",
-            why=f"{_PREFERRED} No pod exists now, so that none is disturbed.",
-            risk=Risk.SAFE,
+            title=f"Ask the scheduler to keep the pods together, and scale back to {replicas}",
+            why=f"{_PREFERRED} With no pod left, all of them are placed anew; one that is left would be replaced, too.",
+            risk=Risk.DISRUPTIVE,
             command=kubectl.patch(kind, root.name, root.namespace, manifests.to_json(patch)),
-            manifest=patch_of_owner(placed[0], spec),
-            expect=f"`{kind} … patched`, and still no pod.",
-        ),
-        Step(
-            kind=StepKind.FIX,
-            title=f"Scale {root.kind} {name} back to {replicas}",
-            why="The pods are placed anew, together where there is room.",
-            risk=Risk.SAFE,
-            command=_scale(kind, root, replicas),
+            manifest=manifests.to_yaml(head | patch),
             expect="Its pods on fewer hosts: see the placement that is possible in the evidence.",
         ),
-    )  # fmt: skip
-
-
-def _scale(kind: str, root: OwnerKey, replicas: int) -> str:
-    return kubectl.kubectl(
-        "scale", kind, "-n", root.namespace, f"--replicas={replicas}", *kubectl.named(root.name)
     )
 
 
