@@ -23,6 +23,7 @@ from diagnostics.usage.groups import Name
 from diagnostics.usage.spreadsheet import as_csv
 from diagnostics.usage.weights import HOUR_MS
 from diagnostics.views.asked import choice, text
+from diagnostics.views.backfills import whole_from
 from diagnostics.views.bars import ORDER, Segment, bar
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page, workload_url
 from diagnostics.views.pages_of import Pages
@@ -106,6 +107,8 @@ class WastePage(Page):
     begins: datetime | None
     complete_through: datetime | None
     is_complete: bool
+    whole_from: datetime | None
+    """What is before it is still being back-filled; None where nothing is."""
     total_hours: float
     unobserved_hours: float
     backfilled_hours: float
@@ -160,6 +163,7 @@ def waste(request: HtmxRequest, slug: str) -> HttpResponse:
         begins=ledger.begins,
         complete_through=through,
         is_complete=through is not None and through >= period.end,
+        whole_from=whole_from(cluster, ledger.start, ledger.end),
         total_hours=ledger.total_ms / HOUR_MS,
         unobserved_hours=ledger.unobserved_ms / HOUR_MS,
         backfilled_hours=ledger.backfilled_ms / HOUR_MS,

@@ -14,7 +14,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from diagnostics.findings import Subject
-from diagnostics.models import LedgerState, Price, TeamRule, UsageHour, Workload
+from diagnostics.models import Backfill, LedgerState, Price, TeamRule, UsageHour, Workload
 from diagnostics.snapshot import State
 from diagnostics.usage.teams import By
 from tests.builders import NOW
@@ -314,7 +314,7 @@ def test_a_page_costs_at_most_eleven_queries(
             gpu_ms=H,
             waste_ms=H,
         )
-    with django_assert_max_num_queries(11):
+    with django_assert_max_num_queries(12):
         page(browser, query)
 
 
@@ -323,10 +323,10 @@ def test_a_new_rule_costs_no_query_more_until_it_is_rolled_up(
 ) -> None:
     ledger.add(6, 0, 0, State.EFFECTIVE, 7, 0)
     TeamRule.objects.create(by=By.ANNOTATION, key="owner")
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         page(browser)
     ledger.roll_up()
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         page(browser)
 
 
@@ -355,3 +355,26 @@ def test_names_lead_where_they_say_whatever_they_are(browser: Client, ledger: Le
     assert link
     query = link[1].replace(URL, "").replace("&amp;", "&")
     assert [name for name, *_ in figures(browser, query)] == ["job-1 Job in ../../admin/?a=b#c"]
+
+
+def test_says_from_when_on_the_figures_are_whole_while_the_past_is_filled(
+    browser: Client, ledger: Ledger
+) -> None:
+    until = MONDAY - timedelta(days=2)
+    row = Backfill.objects.create(
+        cluster=ledger.cluster,
+        start=MONDAY - timedelta(days=30),
+        end=until,
+        done_from=MONDAY - timedelta(days=5),
+        status="running",
+    )
+    found = text(browser)
+    assert "Still being back-filled" in found
+    assert f"whole from {row.done_from:%Y-%m-%d %H:%M}" in found
+    assert "Still being" not in text(browser, "?period=today")
+    early = MONDAY - timedelta(days=9)
+    days = f"?from={early:%Y-%m-%d}&to={early:%Y-%m-%d}"
+    assert "no part of this period is whole yet" in text(browser, days)
+    row.status = Backfill.Status.IMPOSSIBLE
+    row.save()
+    assert "Still being" not in text(browser)
