@@ -46,10 +46,12 @@ class Cost:
     """Of `gpu_hours`, on models without a known price: not in the money."""
 
 
-def open_spans(incident: Incident, events: Iterable[IncidentEvent]) -> list[tuple[datetime, datetime]]:
-    """When it was open, up to the last poll that saw it; from its events, the oldest first."""
+def open_spans(
+    opened_at: datetime | None, events: Iterable[IncidentEvent], end: datetime
+) -> list[tuple[datetime, datetime]]:
+    """When an incident was open, from `opened_at` up to `end`; by its events, the oldest first."""
     spans = []
-    begun = incident.opened_at
+    begun = opened_at
     for event in events:
         if event.kind == Kind.REOPENED:
             begun = event.at
@@ -57,7 +59,7 @@ def open_spans(incident: Incident, events: Iterable[IncidentEvent]) -> list[tupl
             spans.append((begun, event.at))
             begun = None
     if begun is not None:
-        spans.append((begun, max(begun, incident.resolved_at or incident.last_seen)))
+        spans.append((begun, max(begun, end)))
     return spans
 
 

@@ -19,6 +19,7 @@ from diagnostics.incidents.outcomes import Outcomes, outcomes
 from diagnostics.incidents.steps import CheckedStep, checked, shown_steps, signed
 from diagnostics.incidents.verification import Verification, verification
 from diagnostics.models import Cluster, Incident, IncidentEvent, User
+from diagnostics.rules import catalogue
 from diagnostics.views.cause_words import cause_words
 from diagnostics.views.device_history import owners_of
 from diagnostics.views.device_rows import Holder, holder
@@ -84,6 +85,8 @@ class FindingDetailPage(Page):
     opened_at: datetime | None
     reopened_at: datetime | None
     reopened_count: int
+    hold: int
+    """Polls that its rule asks for before it opens; 0 for a rule that is gone."""
     first_seen: datetime
     last_seen: datetime
     resolved_at: datetime | None
@@ -183,6 +186,8 @@ def page_of(
     current = hashlib.sha256(msgspec.json.encode(finding.fix)).hexdigest()[:12]
     events = events_of(incident)
     shown = fix[:12] or current
+    # Up to the last poll that saw it.
+    spans = open_spans(incident.opened_at, events, incident.resolved_at or incident.last_seen)
     return FindingDetailPage(
         frame=frame,
         now=now,
@@ -191,6 +196,7 @@ def page_of(
         opened_at=incident.opened_at,
         reopened_at=incident.reopened_at,
         reopened_count=incident.reopened_count,
+        hold=next((rule.hold for rule in catalogue() if rule.code == incident.code), 0),
         first_seen=incident.first_seen,
         last_seen=incident.last_seen,
         resolved_at=incident.resolved_at,
@@ -198,7 +204,7 @@ def page_of(
         is_open=incident.is_open,
         since=incident.open_since,
         cause=cause_words(finding.cause),
-        cost=cost_of(cluster, incident, open_spans(incident, events), finding.nodes, about.complete_through),
+        cost=cost_of(cluster, incident, spans, finding.nodes, about.complete_through),
         subject_url=subject_url(cluster.slug, subject.kind, subject.namespace, subject.name),
         nodes=tuple((name, node_url(cluster.slug, name)) for name in finding.nodes[:TOUCHED_SHOWN]),
         pods=_pods(cluster, finding),

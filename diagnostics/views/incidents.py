@@ -1,5 +1,7 @@
 """Incidents: what has been wrong, for how long, how it ended and whether it came back."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -11,8 +13,9 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from diagnostics.findings import Severity
+from diagnostics.incidents.cost import open_spans
 from diagnostics.incidents.recording import EXEMPT
-from diagnostics.models import Incident
+from diagnostics.models import Incident, IncidentEvent
 from diagnostics.rules import catalogue
 from diagnostics.views import asked
 from diagnostics.views.findings import words_in
@@ -50,8 +53,10 @@ class IncidentRow:
     """Empty for nobody."""
     opened_at: datetime
     resolved_at: datetime | None
-    lasted: timedelta | None
-    """From when it opened first to when it was resolved; None while it is open."""
+    lasted: timedelta
+    """Time that it was open; what lies between a resolution and a reopening is not in it."""
+    within: timedelta
+    """From when it opened first to when it was resolved, or until now."""
     reopened_count: int
     resolution: str
     fix_status: str
@@ -100,7 +105,7 @@ def incident_list(request: HtmxRequest, slug: str) -> HttpResponse:
         rules=tuple((rule.slug, rule.code) for rule in catalogue()),
         periods=tuple((period, words) for period, (_, words) in PERIODS.items()),
         period=PERIODS[filters.period][1],
-        rows=tuple(_row(slug, one) for one in incidents.select_related("assignee").only(*_SHOWN)),
+        rows=_rows(slug, incidents.select_related("assignee").only(*_SHOWN), now),
         pages=pages_of(shown),
         is_polled=cluster.last_taken_at is not None,
         address=request.get_full_path(),
@@ -143,8 +148,22 @@ def _matches(filters: IncidentFilters, now: datetime) -> Q:
     return wanted & words_in(filters.q)
 
 
-def _row(slug: str, incident: Incident) -> IncidentRow:
+def _rows(slug: str, incidents: Iterable[Incident], now: datetime) -> tuple[IncidentRow, ...]:
+    """Two queries, one where nothing was ever reopened."""
+    found = list(incidents)
+    reopened = [incident.pk for incident in found if incident.reopened_count]
+    turns: dict[int, list[IncidentEvent]] = defaultdict(list)
+    kinds = (IncidentEvent.Kind.REOPENED, IncidentEvent.Kind.RESOLVED)
+    if reopened:
+        for event in IncidentEvent.objects.filter(incident__in=reopened, kind__in=kinds).order_by("pk"):
+            turns[event.incident_id].append(event)
+    return tuple(_row(slug, incident, turns[incident.pk], now) for incident in found)
+
+
+def _row(slug: str, incident: Incident, turns: list[IncidentEvent], now: datetime) -> IncidentRow:
     opened_at = incident.opened_at or incident.first_seen
+    end = incident.resolved_at or max(now, opened_at)
+    spans = open_spans(opened_at, turns, end)
     url = reverse("finding_detail", args=[slug, incident.fingerprint])
     return IncidentRow(
         id=incident.pk,
@@ -158,7 +177,8 @@ def _row(slug: str, incident: Incident) -> IncidentRow:
         assignee=incident.assignee.get_username() if incident.assignee else "",
         opened_at=opened_at,
         resolved_at=incident.resolved_at,
-        lasted=incident.resolved_at - opened_at if incident.resolved_at else None,
+        lasted=sum((stop - begun for begun, stop in spans), timedelta()),
+        within=end - opened_at,
         reopened_count=incident.reopened_count,
         resolution=incident.resolution,
         fix_status=incident.fix_status,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from diagnostics.incidents.cost import Basis, Cost, cost_of, open_spans
-from diagnostics.models import STATE_NUMBERS, Device, GpuModel, Node, Price, UsageHour, Workload
+from diagnostics.models import STATE_NUMBERS, Device, GpuModel, Incident, Node, Price, UsageHour, Workload
 from diagnostics.snapshot import State
 from diagnostics.usage.weights import HOUR_MS
 from tests.builders import NOW
@@ -28,9 +28,12 @@ def timeline() -> Timeline:
 
 def cost(timeline: Timeline, through: datetime | None = None, nodes: tuple[str, ...] = ()) -> Cost:
     incident = timeline.incident()
-    return cost_of(
-        timeline.cluster, incident, open_spans(incident, incident.events.order_by("pk")), nodes, through
-    )
+    return cost_of(timeline.cluster, incident, spans_of(incident), nodes, through)
+
+
+def spans_of(incident: Incident) -> list[tuple[datetime, datetime]]:
+    end = incident.resolved_at or incident.last_seen
+    return open_spans(incident.opened_at, incident.events.order_by("pk"), end)
 
 
 def wasted(timeline: Timeline, hour: datetime, gpu_hours: float, **fields: Any) -> None:
@@ -157,7 +160,7 @@ def test_takes_at_most_two_queries(
     if known:
         wasted(timeline, NOW, 1.0)
     incident = timeline.incident()
-    spans = open_spans(incident, incident.events.order_by("pk"))
+    spans = spans_of(incident)
 
     with django_assert_max_num_queries(2):
         cost_of(timeline.cluster, incident, spans, ("gpu-1",), NOW + timedelta(hours=1))

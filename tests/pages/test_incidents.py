@@ -118,7 +118,16 @@ def test_says_how_often_it_came_back_and_who_looks_after_it(browser: Client, use
     text = flat(browser.get(LIST).content.decode())
 
     assert "assigned to sre" in text
-    assert "30 min 1 × acknowledged" in text
+    assert "9 min within 30 min 1 × acknowledged" in text
+
+
+def test_what_came_back_lasted_only_while_it_was_open(browser: Client) -> None:
+    of = polled(ROOT, at=ago(hours=9))
+    for minutes, findings in ((480, []), (479, []), (120, [ROOT]), (90, []), (89, [])):
+        found(of, findings, ago(minutes=minutes))
+
+    # 540 to 479, and 120 to 89 minutes ago.
+    assert "1 h 32 min within 7 h 31 min 1 × Resolved" in flat(browser.get(LIST).content.decode())
 
 
 def test_the_history_of_another_cluster_is_not_shown(browser: Client) -> None:
@@ -162,6 +171,9 @@ def test_the_history_costs_seven_queries_however_long_it_is(
     many(polled(finding(subject=Subject(kind="Node", name="other"))), number)
 
     with django_assert_num_queries(7):
+        browser.get(LIST)
+    Incident.objects.update(reopened_count=1)
+    with django_assert_num_queries(8):
         browser.get(LIST)
 
 
