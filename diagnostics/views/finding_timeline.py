@@ -1,5 +1,6 @@
 """What happened to an incident, in words."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,8 @@ from diagnostics.views.cause_words import cause_words
 Kind = IncidentEvent.Kind
 MOST_SHOWN = 200
 """Events; the newest, and all that open, close or check steps off besides."""
+LONGEST_RUN = 3
+"""Changes of severity in a row that are shown one by one; of more, the first and the last."""
 MOMENTS = (Kind.OPENED, Kind.REOPENED, Kind.RESOLVED)
 """At which excerpts are kept."""
 _TELLING = (*MOMENTS, Kind.STEP_CHECKED, Kind.STEP_UNCHECKED)
@@ -19,7 +22,8 @@ _TELLING = (*MOMENTS, Kind.STEP_CHECKED, Kind.STEP_UNCHECKED)
 
 @dataclass(frozen=True, kw_only=True)
 class TimelineEntry:
-    at: datetime
+    at: datetime | None
+    """None for several, between the entries beside it."""
     kind: str
     actor: str
     """Empty: the polls themselves, or somebody who is gone."""
@@ -45,16 +49,32 @@ def timeline(events: Sequence[IncidentEvent], excerpt_url: str) -> tuple[Timelin
 
 
 def _entries(events: Iterable[IncidentEvent], excerpt_url: str) -> Iterable[TimelineEntry]:
-    for event in events:
-        is_kept = event.kind in MOMENTS and getattr(event, "has_excerpt", False)
-        yield TimelineEntry(
-            excerpt_url=f"{excerpt_url}?event={event.pk}" if is_kept else "",
-            at=event.at,
-            kind=event.kind,
-            actor=event.actor.get_username() if event.actor else "",
-            words=_words(event),
-            is_comment=event.kind == Kind.COMMENTED,
-        )
+    for kind, alike in itertools.groupby(events, lambda event: event.kind):
+        run = list(alike)
+        if kind == Kind.SEVERITY_CHANGED and len(run) > LONGEST_RUN:
+            yield _entry(run[0], excerpt_url)
+            yield _between(run[1:-1])
+            yield _entry(run[-1], excerpt_url)
+        else:
+            yield from (_entry(event, excerpt_url) for event in run)
+
+
+def _entry(event: IncidentEvent, excerpt_url: str) -> TimelineEntry:
+    is_kept = event.kind in MOMENTS and getattr(event, "has_excerpt", False)
+    return TimelineEntry(
+        excerpt_url=f"{excerpt_url}?event={event.pk}" if is_kept else "",
+        at=event.at,
+        kind=event.kind,
+        actor=event.actor.get_username() if event.actor else "",
+        words=_words(event),
+        is_comment=event.kind == Kind.COMMENTED,
+    )
+
+
+def _between(changes: Sequence[IncidentEvent]) -> TimelineEntry:
+    named = {str(change.data.get(side, "")) for change in changes for side in ("from", "to")}
+    words = f"{len(changes)} times more, between {' and '.join(sorted(named))}"
+    return TimelineEntry(at=None, kind=Kind.SEVERITY_CHANGED, actor="", words=words)
 
 
 def _words(event: IncidentEvent) -> str:

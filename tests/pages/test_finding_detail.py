@@ -375,17 +375,13 @@ def test_a_finding_costs_twelve_queries_whatever_hangs_on_it(
         browser.get(f"{LIST}{SYMPTOM.id}/")
 
 
-def test_a_long_timeline_shows_the_newest_and_how_it_began(browser: Client) -> None:
-    polled(ROOT)
-    incident = Incident.objects.get()
-    IncidentEvent.objects.bulk_create(
-        IncidentEvent(incident=incident, at=NOW, kind="commented", data={"text": f"word {i};"})
-        for i in range(300)
-    )
+def test_without_a_rate_the_sum_stands_alone(browser: Client) -> None:
+    subject = Subject(kind="Job", namespace="research", name="llama")
+    of = finding("GPU303", "pending", subject=subject, waste_gpus=None)
+    ledger(polled(of, at=ago(hours=1)), 5.0)
 
-    text = flat(detail(browser, ROOT))
+    text = flat(detail(browser, of))
 
-    assert "word 299;" in text
-    assert "word 100;" in text
-    assert "word 99;" not in text
-    assert "Opened as warning" in text
+    assert "none, or not known" not in text
+    assert "5 GPU-hours" in text
+    assert "how many GPUs this finding wastes at any moment, its rule does not say" in text

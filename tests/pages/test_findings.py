@@ -267,7 +267,7 @@ def test_unknown_waste_is_not_zero(browser: Client) -> None:
 
     text = browser.get(LIST).content.decode()
 
-    assert 'title="none, or not known">–</span>' in text
+    assert 'title="Its rule does not say how many GPUs it wastes at any moment;' in text
 
 
 def test_findings_that_have_not_lasted_long_enough_are_not_shown(browser: Client) -> None:
