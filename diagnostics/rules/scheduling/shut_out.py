@@ -16,7 +16,10 @@ MOST_NODES = 8
 
 
 class ShutOut(msgspec.Struct, frozen=True):
-    """Nodes that are up and have such GPUs free, and that the pod's own spec or their taints close to it."""
+    """Nodes that are up and have such GPUs free, and that the pod's own spec or their taints close to it.
+
+    Those that both of them close are evidence alone: no single change leads there.
+    """
 
     demand: str
     """What of the pod rules nodes out by their labels; empty where it has nothing of the kind."""
@@ -65,7 +68,9 @@ def shut_out(pod: Pod, offering: Sequence[Room]) -> ShutOut:
     spare = sorted(
         (room for room in up if room.free.get(name, 0.0) >= 1), key=lambda r: (-r.free[name], r.node.name)
     )
-    by_labels = [room for room in spare if not selects(pod, room.node)]
+    unselected = [room for room in spare if not selects(pod, room.node)]
+    by_labels = [room for room in unselected if not untolerated(pod, room.node)]
+    by_both = [room for room in unselected if untolerated(pod, room.node)]
     by_taints = [room for room in spare if selects(pod, room.node) and untolerated(pod, room.node)]
     closed = (*by_labels, *by_taints)
     return ShutOut(
@@ -74,8 +79,8 @@ def shut_out(pod: Pod, offering: Sequence[Room]) -> ShutOut:
         by_taints=_names(by_taints),
         free=int(sum(room.free[name] for room in closed)),
         fitting=_names(room for room in closed if not room.lacks(pod.effective_requests)),
-        is_full=len(closed) == len(spare),
-        label_facts=_label_facts(pod, offering, by_labels, name),
+        is_full=len(closed) + len(by_both) == len(spare),
+        label_facts=_label_facts(pod, offering, by_labels, by_both, name),
         taint_facts=_taint_facts(pod, by_taints, name),
     )
 
@@ -90,15 +95,20 @@ def _names(given: Iterable[Room]) -> tuple[str, ...]:
 
 
 def _label_facts(
-    pod: Pod, offering: Sequence[Room], closed: Sequence[Room], name: str
+    pod: Pod, offering: Sequence[Room], closed: Sequence[Room], by_both: Sequence[Room], name: str
 ) -> tuple[Evidence, ...]:
     asked = label_facts(pod)
     if not asked:
         return ()
     admitted = sum(selects(pod, room.node) for room in offering)
     words = f"{admitted} of {counted(len(offering), 'node')}"
-    facts = (*asked, Evidence(f"{demand(pod)} admits", words, f"with {name}", "node labels"))
-    return (*facts, _free_fact("free on nodes that it rules out", closed, name))
+    both = "free on nodes that it rules out and that are tainted, too"
+    return (
+        *asked,
+        Evidence(f"{demand(pod)} admits", words, f"with {name}", "node labels"),
+        _free_fact("free on nodes that it rules out", closed, name),
+        *((_free_fact(both, by_both, name),) if by_both else ()),
+    )
 
 
 def _taint_facts(pod: Pod, closed: Sequence[Room], name: str) -> tuple[Evidence, ...]:

@@ -93,6 +93,17 @@ def test_without_free_gpus_elsewhere_nothing_is_said_of_them() -> None:
     assert not [step for step in found.fix.steps if "Loosen" in step.title]
 
 
+def test_a_node_behind_selector_and_taint_is_evidence_alone() -> None:
+    reserved = node("b", taints=(RESERVED,))
+
+    found = hit(*full("a", labels=TRAIN), reserved, node("c"), pending_pod(node_selector=TRAIN))
+
+    assert "8 GPUs are free on 1 other" in found.title
+    assert facts(found)["free on nodes that it rules out"] == "8 (c 8)"
+    assert facts(found)["free on nodes that it rules out and that are tainted, too"] == "8 (b 8)"
+    assert step_of(found, "Loosen").expect == "One such pod fits on c."
+
+
 def test_cordoned_nodes_have_nothing_to_give() -> None:
     found = hit(*full("a", labels=TRAIN), node("b", unschedulable=True), pending_pod(node_selector=TRAIN))
 
