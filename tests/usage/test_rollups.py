@@ -1,6 +1,5 @@
 """Sums over roll-ups are those over the hours, whatever is rolled up, asked for, priced, relabelled or filled later."""
 
-from collections import defaultdict
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -14,87 +13,21 @@ from hypothesis import strategies as st
 
 from diagnostics import tasks, usage
 from diagnostics.models import (
-    STATES,
     Price,
     TeamRule,
-    UsageHour,
     UsageRollup,
     Workload,
 )
 from diagnostics.snapshot import State
 from diagnostics.stretches import Piece
 from diagnostics.usage import Grouping, Within
-from diagnostics.usage.prices import PriceLine, money, price_of
 from diagnostics.usage.rollups import forget
-from diagnostics.usage.teams import By, Owner, Rule, team_of
+from diagnostics.usage.teams import By
+from tests.usage.adding_up import ANYBODY, assert_exact
 from tests.usage.hours import DAY, HOUR, LONG_AGO, MODELS, MONDAY, SPAN_H, Ledger
 from tests.usage.scene import BASE, MIN, Scene, at
 
 pytestmark = pytest.mark.django_db
-
-ANYBODY = Within()
-
-
-def expected(ledger: Ledger, start: datetime, end: datetime, by: Grouping, within: Within) -> Any:
-    """Groups, unobserved and back-filled time, by adding up every hour on its own."""
-    lines = [
-        PriceLine(p.pattern, p.per_gpu_hour, p.currency, p.valid_from, p.valid_to)
-        for p in Price.objects.all()
-    ]
-    rules = [Rule(By(r.by), r.key, r.pattern, r.team) for r in TeamRule.objects.all()]
-    groups: dict[Any, Any] = defaultdict(lambda: [0, 0, 0, defaultdict(Decimal), defaultdict(lambda: (0, 0))])
-    unobserved = backfilled = 0
-    rows = UsageHour.objects.filter(cluster=ledger.cluster).select_related("workload", "model")
-    for row in rows.filter(hour__gte=start, hour__lt=end):
-        w, state = row.workload, STATES[row.state]
-        if row.is_gap:
-            unobserved += row.gpu_ms
-            continue
-        team = team_of(Owner(w.namespace, w.labels, w.annotations), rules)
-        if within.is_any and (
-            not w.kind or within.team not in {None, team} or within.namespace not in {None, w.namespace}
-        ):
-            continue
-        backfilled += row.gpu_ms * row.is_backfilled
-        name: Any = {
-            Grouping.TEAM: (team,),
-            Grouping.NAMESPACE: (w.namespace,),
-            Grouping.WORKLOAD: (w.kind, w.namespace, w.name),
-            Grouping.MODEL: (row.model.name,),
-            Grouping.STATE: (state.value,),
-        }[by]
-        if not w.kind and by not in {Grouping.MODEL, Grouping.STATE}:
-            name = None
-        group = groups[name]
-        group[0] += row.gpu_ms
-        group[1] += row.waste_ms
-        line = price_of(row.model.name, row.hour, lines)
-        if line is None:
-            group[2] += row.gpu_ms
-        else:
-            group[3][line.currency] += money(row.gpu_ms, line)
-        spent = group[4][state]
-        group[4][state] = (spent[0] + row.gpu_ms, spent[1] + row.waste_ms)
-    return groups, unobserved, backfilled
-
-
-def assert_exact(ledger: Ledger, start: datetime, end: datetime, within: Within = ANYBODY) -> None:
-    for by in Grouping:
-        groups, unobserved, backfilled = expected(ledger, start, end, by, within)
-        found = usage.sums(ledger.cluster, start, end, by, within=within)
-        assert (found.unobserved_ms, found.backfilled_ms) == (unobserved, backfilled)
-        assert {group.name for group in found.groups} == set(groups)
-        assert found.group_count == len(groups)
-        for group in found.groups:
-            gpu_ms, waste_ms, unpriced_ms, costs, states = groups[group.name]
-            assert (group.gpu_ms, group.waste_ms, group.unpriced_ms) == (gpu_ms, waste_ms, unpriced_ms)
-            assert {c: round(cost, 12) for c, cost in group.costs.items()} == {
-                c: round(cost, 12) for c, cost in costs.items()
-            }
-            assert {state: tuple(spent) for state, spent in group.states.items()} == states
-        assert found.whole.gpu_ms == sum(group.gpu_ms for group in found.groups)
-        assert found.whole.waste_ms == sum(group.waste_ms for group in found.groups)
-
 
 moments = st.integers(0, SPAN_H)
 rows = st.tuples(
@@ -364,52 +297,3 @@ def test_a_changed_rule_is_rolled_up_by_a_task_of_its_own(ledger: Ledger) -> Non
     with time_machine.travel(MONDAY + 71 * HOUR, tick=False):
         tasks.roll_up_usage()
     assert set(UsageRollup.objects.values_list("keys", flat=True)) == {'[["label","team"]]'}
-
-
-@pytest.fixture
-def june() -> Ledger:
-    """A month and a day, with a line in each hour of some of its days."""
-    ledger = Ledger()
-    for day in (0, 1, 13, 29, 30):
-        for hour in range(24 * day, 24 * day + 24):
-            ledger.later(hour, day % 3, 0, State.EFFECTIVE, 1000 + hour, 0)
-            ledger.later(hour, 3, 1, State.INEFFECTIVE, 500 + hour, hour)
-    ledger.write()
-    ledger.complete(31 * 24)
-    assert ledger.roll_up() == 31 * 24 + 31 + 1
-    return ledger
-
-
-def test_a_month_is_read_instead_of_its_days(june: Ledger) -> None:
-    before = usage.sums(june.cluster, MONDAY, MONDAY + 31 * DAY, Grouping.WORKLOAD)
-    month = UsageRollup.objects.get(cluster=june.cluster, hour=UsageRollup.WHOLE_MONTH)
-    june.cluster.usage_rollups.filter(day__month=6).exclude(pk=month.pk).delete()
-    june.cluster.usagehour_set.filter(hour__gte=MONDAY + HOUR, hour__lt=MONDAY + 30 * DAY).delete()
-    assert usage.sums(june.cluster, MONDAY, MONDAY + 31 * DAY, Grouping.WORKLOAD) == before
-    month.delete()
-    assert usage.sums(june.cluster, MONDAY, MONDAY + 31 * DAY, Grouping.WORKLOAD) != before
-
-
-def test_a_month_stands_for_nothing_but_itself(june: Ledger) -> None:
-    """Not for a part of it, not where a price changes in it, not when one of its hours was written to."""
-    assert_exact(june, MONDAY, MONDAY + 31 * DAY)
-    assert_exact(june, MONDAY + HOUR, MONDAY + 31 * DAY)
-    assert_exact(june, MONDAY, MONDAY + 30 * DAY - HOUR)
-    Price.objects.create(pattern="*", per_gpu_hour=2, valid_from=MONDAY + 13 * DAY)
-    assert_exact(june, MONDAY, MONDAY + 31 * DAY)
-    june.add(14 * 24 - 1, 4, 0, State.HUNG, 77, 77)
-    forget(june.cluster, [MONDAY + 14 * DAY - HOUR])
-    assert_exact(june, MONDAY, MONDAY + 30 * DAY)
-    assert june.roll_up() == 3, "the hour, its day and its month"
-    assert_exact(june, MONDAY, MONDAY + 30 * DAY)
-
-
-def test_a_workload_that_changes_its_label_takes_its_months_along(june: Ledger) -> None:
-    TeamRule.objects.create(by=By.LABEL, key="team")
-    june.roll_up()
-    Workload.objects.filter(name="job-3").update(labels={"team": "other"}, last_seen=MONDAY + 31 * DAY)
-    june.roll_up()
-    assert_exact(june, MONDAY, MONDAY + 31 * DAY)
-    june.cluster.usagehour_set.filter(hour__gte=MONDAY + HOUR, hour__lt=MONDAY + 30 * DAY).delete()
-    found = usage.sums(june.cluster, MONDAY, MONDAY + 30 * DAY, Grouping.TEAM)
-    assert ("other",) in {group.name for group in found.groups}
