@@ -7,7 +7,19 @@ from datetime import timedelta
 
 from diagnostics.gpu_models import power_limit_w
 from diagnostics.limits import Limits, Thresholds
-from diagnostics.snapshot import Gpu, Node, Origin, Pod, Snapshot, Source, SourceState, Stat, State, Window
+from diagnostics.snapshot import (
+    Container,
+    Gpu,
+    Node,
+    Origin,
+    Pod,
+    Snapshot,
+    Source,
+    SourceState,
+    Stat,
+    State,
+    Window,
+)
 
 IMAGE_PULL_REASONS = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
@@ -122,13 +134,33 @@ def stuck_cause(pod: Pod, snapshot: Snapshot, t: Thresholds) -> str | None:
 
 def _stuck_container(pod: Pod, snapshot: Snapshot, t: Thresholds) -> str | None:
     for container in pod.containers:
-        if container.waiting_reason == "CrashLoopBackOff" and container.restarts >= t.restarts_min:
+        if is_crash_looping(container, snapshot, t):
             return "crash-loop"
         if container.waiting_reason in CONFIG_REASONS and _is_old(pod, snapshot, t.pending_after):
             return "config-error"
         if container.waiting_reason in IMAGE_PULL_REASONS and _is_old(pod, snapshot, t.pending_after):
             return "image-pull"
     return None
+
+
+def is_crash_looping(container: Container, snapshot: Snapshot, t: Thresholds) -> bool:
+    """It crashes again and again, whether it waits now, runs, or has just ended.
+
+    Between two crashes a container without a readiness probe is ready. It has recovered when it runs for
+    `recovered_after`, or did so before its last crash: the kubelet forgets its back-off then.
+    """
+    if container.restarts < t.restarts_min:
+        return False
+    if container.waiting_reason == "CrashLoopBackOff":
+        return True
+    last = container.terminated or container.last_terminated
+    if last is None or not last.is_bad or container.state not in {"running", "terminated"}:
+        return False
+    if last.ran_for is not None and last.ran_for >= t.recovered_after:
+        return False
+    since = container.running_since if container.state == "running" else last.finished_at
+    age = snapshot.age(since)
+    return age is not None and age < t.recovered_after
 
 
 def _stuck_start(pod: Pod, snapshot: Snapshot, t: Thresholds) -> str | None:

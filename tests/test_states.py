@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from diagnostics.limits import Limits
-from diagnostics.snapshot import Condition, Gpu, Metrics, Origin, Pod, Snapshot, Source, State
+from diagnostics.snapshot import Condition, Gpu, Metrics, Origin, Pod, Snapshot, Source, State, Terminated
 from diagnostics.states import with_states
 from tests.builders import (
     GIB,
@@ -142,6 +142,36 @@ def test_a_crash_loop_is_stuck() -> None:
         )
     )
     assert state_of(held(), node(), looping) is State.STUCK
+
+
+def between_crashes(**fields: Any) -> Pod:
+    """Ready, since it has no readiness probe: its last run ended badly after a minute, and it runs again."""
+    last = Terminated("Error", 1, started_at=ago(minutes=7), finished_at=ago(minutes=6))
+    defaults: dict[str, Any] = {"restarts": 5, "running_since": ago(minutes=1), "last_terminated": last}
+    return pod(containers=(container(**(defaults | fields)),))
+
+
+def test_a_crash_loop_stays_stuck_between_two_crashes() -> None:
+    assert state_of(held(window=idle_window()), node(), between_crashes()) is State.STUCK
+    ended = between_crashes(
+        state="terminated", running_since=None, terminated=Terminated("Error", 1, finished_at=ago(seconds=2))
+    )
+    assert state_of(held(window=idle_window()), node(), ended) is State.STUCK
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"restarts": 2},
+        {"running_since": ago(minutes=11)},
+        {"running_since": None},
+        {"last_terminated": Terminated("Completed", 0, finished_at=ago(minutes=6))},
+        {"last_terminated": Terminated("Error", 1, started_at=ago(hours=3), finished_at=ago(minutes=6))},
+    ],
+    ids=["few restarts", "recovered", "start unknown", "ended well", "ran for hours before"],
+)
+def test_a_container_that_runs_again_is_not_stuck(fields: dict[str, Any]) -> None:
+    assert state_of(held(), node(), between_crashes(**fields)) is State.EFFECTIVE
 
 
 def test_terminating_past_its_grace_is_stuck_and_within_it_is_not() -> None:

@@ -33,9 +33,10 @@ TERMS = (
         slug="stuck",
         name="stuck",
         gist="held by a pod that cannot work",
-        meaning="Held by a pod that cannot work: in a crash loop after {restarts_min} restarts, unable to "
-        "pull its image or to mount a volume, Terminating for {terminating_grace} past its grace "
-        "period, of phase Unknown, or not Ready for more than {not_ready_stuck_after}.",
+        meaning="Held by a pod that cannot work: in a crash loop after {restarts_min} restarts and until it "
+        "has run for {recovered_after}, unable to pull its image or to mount a volume, Terminating for "
+        "{terminating_grace} past its grace period, of phase Unknown, or not Ready for "
+        "more than {not_ready_stuck_after}.",
         source="Pod `status.containerStatuses`, `status.conditions`, `metadata.deletionTimestamp`",
         see=("held",),
     ),

@@ -57,7 +57,7 @@ def failures(snapshot: Snapshot, limits: Limits) -> Iterator[Failure]:
 def _failure(snapshot: Snapshot, limits: Limits, pod: Pod, container: Container) -> Failure | None:
     ended = container.terminated or container.last_terminated
     runs_again = _runs_again(snapshot, limits, pod, container)
-    if ended is not None and is_bad(ended):
+    if ended is not None and ended.is_bad:
         age = snapshot.age(ended.finished_at)
         recent = limits.of(pod).values.oom_killed_recent
         if age is not None and age > recent and (runs_again or pod.is_finished):
@@ -75,11 +75,6 @@ def _runs_again(snapshot: Snapshot, limits: Limits, pod: Pod, container: Contain
     values = limits.of(pod).values
     runs_for = snapshot.age(container.running_since)
     return container.restarts < values.restarts_min or runs_for is None or runs_for >= values.recovered_after
-
-
-def is_bad(ended: Terminated) -> bool:
-    """Ended with an error; an init container can be OOMKilled with exit code 0."""
-    return ended.reason == "OOMKilled" or ended.exit_code not in (0, None) or bool(ended.signal)
 
 
 def _was_made_good(snapshot: Snapshot, pod: Pod) -> bool:

@@ -55,7 +55,7 @@ def _logs(pod: Pod) -> tuple[Step, ...]:
 
 
 def _crash(pod: Pod) -> tuple[Step, ...]:
-    looping = next((c for c in pod.containers if c.waiting_reason == "CrashLoopBackOff"), None)
+    looping = max(pod.containers, key=lambda c: c.restarts, default=None)
     return (
         steps.read_log(
             pod,

@@ -9,7 +9,7 @@ from diagnostics.findings import Evidence
 from diagnostics.limits import Thresholds
 from diagnostics.quantities import rfc3339, span
 from diagnostics.snapshot import Container, Event, Pod, Snapshot
-from diagnostics.states import CONFIG_REASONS, stuck_cause
+from diagnostics.states import CONFIG_REASONS, is_crash_looping, stuck_cause
 from diagnostics.text import counted, listed, printable
 
 MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
@@ -95,11 +95,7 @@ def _failing_container(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> 
     for container in pod.containers:
         reason = container.waiting_reason
         name = printable(container.name, 60)
-        if (
-            cause == "crash-loop"
-            and reason == "CrashLoopBackOff"
-            and container.restarts >= thresholds.restarts_min
-        ):
+        if cause == "crash-loop" and is_crash_looping(container, snapshot, thresholds):
             words = f"container {name} is in a crash loop, with {counted(container.restarts, 'restart')}"
             return Trouble(cause, words, _crashing_since(container), (*_crash_facts(pod, container),))
         if cause == "image-pull" and container.state == "waiting" and reason and reason != "PodInitializing":
@@ -126,7 +122,8 @@ def _waiting_facts(pod: Pod, container: Container) -> tuple[Evidence, ...]:
 def _crash_facts(pod: Pod, container: Container) -> Iterator[Evidence]:
     name = printable(container.name, 60)
     yield _fact(pod, f"restarts of {name}", str(container.restarts), "status.containerStatuses.restartCount")
-    yield _fact(pod, f"waiting reason of {name}", container.waiting_reason, "status.containerStatuses")
+    now = container.waiting_reason or f"{container.state}, between two crashes"
+    yield _fact(pod, f"state of {name}", now, "status.containerStatuses")
     last = container.last_terminated
     if last is not None:
         ended = f"{printable(last.reason, 60)}, exit code {last.exit_code}"

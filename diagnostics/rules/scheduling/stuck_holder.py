@@ -13,8 +13,8 @@ their nodes; mount and sandbox events.
 
 ## Not reported
 Failed and Succeeded pods, evicted and rejected ones included: they hold nothing, even with a finalizer left. Pods
-within their grace period; young pods; fewer than `restarts_min` restarts; a container that runs again after crashes;
-pods that wait for a node, which hold nothing yet (see `pending-gpu-pod`).
+within their grace period; young pods; fewer than `restarts_min` restarts; a container that has run for
+`recovered_after` after crashes; pods that wait for a node, which hold nothing yet (see `pending-gpu-pod`).
 
 ## References
 https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/

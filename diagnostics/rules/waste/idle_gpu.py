@@ -12,9 +12,9 @@ Peak of every collected engine activity over the window, mean power against the 
 holder, coverage of the window; the last activity of earlier polls where history is there.
 
 ## Not reported
-Young pods (still starting), crash loops and blocked gang members (other findings), GPUs whose metrics are missing or
-stale (not evaluated, never idle), GPUs whose holder is known only by count, anything exempt by annotation (warm
-standby). Utilisation at a single moment says nothing: only a covered window counts.
+Young pods (still starting), crash loops (between two crashes too) and blocked gang members (other findings), GPUs
+whose metrics are missing or stale (not evaluated, never idle), GPUs whose holder is known only by count, anything
+exempt by annotation (warm standby). Utilisation at a single moment says nothing: only a covered window counts.
 
 ## References
 https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/feature-overview.html (profiling metrics)
@@ -30,7 +30,7 @@ from diagnostics.limits import Limits, Resolved
 from diagnostics.quantities import gib, percent, span
 from diagnostics.rules.base import rule
 from diagnostics.snapshot import Gpu, Pod, Snapshot, Source, State
-from diagnostics.states import peak_activity, power_limit_of
+from diagnostics.states import peak_activity, power_limit_of, stuck_cause
 from diagnostics.text import counted, listed, printable
 
 IDLE = {State.IDLE_EMPTY, State.IDLE_HELD}
@@ -63,7 +63,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
 
 def _is_idle(snapshot: Snapshot, pod: Pod, gpu: Gpu, resolved: Resolved) -> bool:
     """Idle by state, the holder older than the time allowed, and no later activity known from history."""
-    if gpu.state not in IDLE or gpu.window is None:
+    if gpu.state not in IDLE or gpu.window is None or stuck_cause(pod, snapshot, resolved.values):
         return False
     allowed = resolved.values.idle_after
     age = snapshot.age(pod.started_at or pod.created_at)

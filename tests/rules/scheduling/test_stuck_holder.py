@@ -65,6 +65,15 @@ def test_a_crash_loop_holds_gpus() -> None:
     assert "Error, exit code 1" in str(found.evidence)
 
 
+def test_a_crash_loop_holds_gpus_between_two_crashes_too() -> None:
+    between = looping(state="running", waiting_reason="", is_ready=True, running_since=ago(minutes=2))
+
+    found = hit(node(), pod(containers=(between,)))
+    assert found.cause == "crash-loop"
+    assert "running, between two crashes" in str(found.evidence)
+    assert any("--previous" in step.command for step in found.fix.steps)
+
+
 def test_an_init_container_can_loop_too() -> None:
     init = looping(name="wait", gpus=0, is_init=True)
 

@@ -8,9 +8,9 @@ import pytest
 from diagnostics.findings import Confidence, Finding
 from diagnostics.limits import Limits, Override
 from diagnostics.rules import diagnose
-from diagnostics.snapshot import Gpu, Past, Snapshot, Source
+from diagnostics.snapshot import Gpu, Past, Snapshot, Source, Terminated
 from diagnostics.states import with_states
-from tests.builders import GIB, ago, gpu, idle_window, node, owner, pod, snapshot
+from tests.builders import GIB, ago, container, gpu, idle_window, node, owner, pod, snapshot
 
 DEPLOYMENT = owner("Deployment", "whisper")
 HOLDER = pod("whisper-0", root=DEPLOYMENT)
@@ -68,6 +68,16 @@ def test_history_makes_the_idle_time_longer() -> None:
 def test_without_power_the_confidence_is_medium() -> None:
     (finding,) = findings(HOLDER, idle(window=idle_window(power_w=None)))
     assert finding.confidence is Confidence.MEDIUM
+
+
+def test_a_crash_loop_is_silent_between_two_crashes_on_a_shared_gpu_too() -> None:
+    last = Terminated("Error", 1, finished_at=ago(minutes=6))
+    crashing = container(restarts=9, running_since=ago(minutes=1), last_terminated=last)
+    looping = pod("whisper-0", root=DEPLOYMENT, containers=(crashing,))
+    other = pod("other-0", root=owner("Deployment", "other"))
+    assert not findings(looping, idle())
+    (finding,) = findings(looping, other, idle(holders=(looping.key, other.key), replicas=2))
+    assert finding.subject.name == "other"
 
 
 def test_a_busy_gpu_is_silent() -> None:
