@@ -123,6 +123,15 @@ class ChangeKind(models.TextChoices):
     GPU_REPLACED = "GPU replaced"
     OPERATOR_POD_RESTARTED = "operator pod restarted"
 
+    @property
+    def words(self) -> str:
+        """As pages call it: a GPU that is "lost" has fallen off the bus in NVIDIA's words, and this one need not."""
+        renamed = {
+            ChangeKind.GPU_LOST: "GPU withdrawn from scheduling",
+            ChangeKind.GPU_FOUND: "GPU offered again",
+        }
+        return renamed.get(self, self.value)
+
 
 class TopologyChange(models.Model):
     """Something about the cluster itself changed between two polls."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from django.db.models import Max, Q
 
 from diagnostics.archive import event_hours
-from diagnostics.models import Allocation, Cluster, TopologyChange
+from diagnostics.models import Allocation, ChangeKind, Cluster, TopologyChange
 from diagnostics.picture import GpuCell
 from diagnostics.snapshot import Event
 from diagnostics.views.page import gpu_url, workload_url
@@ -72,6 +72,9 @@ class NodeHold(Hold):
     url: str
 
 
+_ABSENT = dict.fromkeys((ChangeKind.GPU_LOST, ChangeKind.GPU_FOUND), "not offered")
+
+
 def changes_of(cluster: Cluster, node: str, slot: str = "") -> tuple[Change, ...]:
     """The newest first; only those of one device, and of the node itself, where `slot` is given. One query."""
     # By the cluster of the node, so that no database walks through all that ever changed in it.
@@ -82,11 +85,11 @@ def changes_of(cluster: Cluster, node: str, slot: str = "") -> tuple[Change, ...
     return tuple(
         Change(
             at=row.at,
-            kind=row.kind,
+            kind=ChangeKind(row.kind).words,
             subject="" if row.subject == node else row.subject.removeprefix(f"{node}/"),
             url=gpu_url(cluster.slug, row.subject) if row.subject.startswith(f"{node}/") else "",
-            before=row.before,
-            after=row.after,
+            before=row.before or (_ABSENT.get(row.kind, "") if row.after else ""),
+            after=row.after or (_ABSENT.get(row.kind, "") if row.before else ""),
         )
         for row in rows[:CHANGES_SHOWN]
     )

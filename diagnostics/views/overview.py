@@ -14,7 +14,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from diagnostics.findings import Severity
-from diagnostics.models import Cluster, IncidentEvent, StoredPicture, TopologyChange
+from diagnostics.models import ChangeKind, Cluster, IncidentEvent, StoredPicture, TopologyChange
 from diagnostics.models.incident import OPEN_SINCE
 from diagnostics.picture import Devices, PodLine, Workloads
 from diagnostics.snapshot import State
@@ -256,7 +256,7 @@ def _changes(cluster: Cluster, since: datetime) -> tuple[Change, ...]:
     found = [
         Change(
             at=at,
-            what=kind,
+            what=ChangeKind(kind).words,
             subject=subject,
             detail=" → ".join(filter(None, (before, after))),
             url=node_url(cluster.slug, node or ""),

@@ -228,7 +228,7 @@ def test_changes_of_this_place_and_of_its_node_are_told(browser: Client) -> None
 
     assert re.search(r"GPU replaced .* GPU-old → GPU-new seen 1 d ago", text)
     assert "535 → 550" in text
-    assert "GPU lost" not in text
+    assert "GPU withdrawn" not in text
 
 
 def test_a_gpu_that_is_gone_keeps_its_page_and_history(browser: Client) -> None:

@@ -168,7 +168,7 @@ def test_changes_holders_and_events_of_a_node_are_told_newest_first(browser: Cli
     of = polled(seen=of_one(gpu(0)))
     row = node_row(of)
     change(row, "driver changed", ago(hours=5), before="535.1", after="550.90.07")
-    change(row, "GPU lost", ago(hours=1), gpu().slot, before="allocatable", after="unhealthy")
+    change(row, "GPU lost", ago(hours=1), gpu().slot, before="GPU-0")
     hold(row, workload_row(of), "train-0", ["00000000:10:00.0"], ago(hours=3), ended_at=ago(hours=2))
     about = {"kind": "Node", "namespace": "", "name": "gpu-1"}
     said(of, [event("NodeNotReady", "it went away", last_at=ago(minutes=50), **about)], NOW)
@@ -176,7 +176,9 @@ def test_changes_holders_and_events_of_a_node_are_told_newest_first(browser: Cli
 
     text = flat(page(browser))
 
-    assert re.search(r"GPU lost .*allocatable → unhealthy.*Driver changed 535\.1 → 550\.90\.07", text)
+    assert re.search(
+        r"GPU withdrawn from scheduling .*GPU-0 → not offered.*Driver changed 535\.1 → 550\.90\.07", text
+    )
     assert re.search(r"train-0 .*Job train in research 00000000:10:00\.0 .* 1 h", text)
     assert "50 min NodeNotReady it went away 1" in text
     assert "Rebooted" not in text
