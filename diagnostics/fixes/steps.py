@@ -54,7 +54,8 @@ def see_operator_pods_on_node(node: str, namespace: str = OPERATOR_NAMESPACE) ->
 def describe_node(node: str) -> Step:
     return look(
         title=f"Compare capacity, allocatable and conditions of node {node}",
-        why="Capacity is what was registered, allocatable what is healthy, the difference is what is lost.",
+        why="Capacity is what was registered, allocatable what is healthy, the difference is what is lost. Five "
+        "minutes after the device plugin stopped, the kubelet sets capacity to 0 as well.",
         command=kubectl.describe("node", node),
         expect="The counts named in the evidence, and the node's conditions.",
     )

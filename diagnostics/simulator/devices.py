@@ -1,7 +1,7 @@
 """The hardware: nodes, and the GPUs in them."""
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from diagnostics.simulator.config import WorldConfig
@@ -16,6 +16,9 @@ MEMORY_MIB = 81559
 RESERVED_MIB = 551
 POWER_LIMIT_W = 700.0
 DRIVER = "550.90.07"
+PLUGIN_GRACE = timedelta(minutes=5)
+"""For so long a kubelet keeps the capacity of a plugin that is gone, with 0 allocatable; then it sets 0 as well
+(`endpointStopGracePeriod`, kubernetes/kubernetes pkg/kubelet/cm/devicemanager)."""
 CPU_CORES = 224
 MEMORY_GIB = 2015
 
@@ -76,6 +79,8 @@ class SimNode:
     """The kubelet is silent since then."""
     driver_gone_since: datetime | None = None
     plugin_gone_since: datetime | None = None
+    is_plugin_forgotten: bool = False
+    """The kubelet has waited for the plugin for `PLUGIN_GRACE` and dropped its resources."""
     exporter_gone_since: datetime | None = None
     stack: dict[str, "PodState"] = field(default_factory=dict)
     """By DaemonSet: how this node's GPU Operator pod is, where it is not well."""
@@ -100,9 +105,14 @@ class SimNode:
     def fitted(self, resource: str) -> int:
         return sum(d.resource == resource for d in self.devices)
 
+    def lose_plugin(self, since: datetime, now: datetime) -> None:
+        """The device plugin's endpoint has been stopped since then."""
+        self.plugin_gone_since = since
+        self.is_plugin_forgotten = now - since > PLUGIN_GRACE
+
     def capacity(self) -> dict[str, int]:
-        """Extended resources that the kubelet lists: none left without a driver."""
-        gone = self.driver_gone_since is not None
+        """Extended resources that the kubelet lists: 0 without a driver, and without a plugin after a while."""
+        gone = self.driver_gone_since is not None or self.is_plugin_forgotten
         return {r: 0 if gone else self.fitted(r) for r in sorted({GPU, *(d.resource for d in self.devices)})}
 
     def allocatable(self) -> dict[str, int]:

@@ -129,3 +129,10 @@ def test_uncorrectable_errors_come_again_and_again() -> None:
         for m in (-20, -5, 6, 21)
     ]
     assert codes == [0, 95, 48, 95]
+
+
+@pytest.mark.parametrize(("minutes", "capacity"), [(4, 8), (6, 0)])
+def test_a_kubelet_forgets_a_plugin_that_is_gone_after_five_minutes(minutes: int, capacity: int) -> None:
+    built = world("plugin-crash-loop", now=NOW + timedelta(minutes=minutes - 45), epoch=NOW)
+    node = built.nodes["gpu-11"]
+    assert (node.capacity()["nvidia.com/gpu"], node.allocatable()["nvidia.com/gpu"]) == (capacity, 0)

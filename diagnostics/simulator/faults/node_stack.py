@@ -52,7 +52,7 @@ def _plugin_gone(world: World) -> None:
     node = world.take_spare_node()
     since = world.before(AGE)
     if world.now >= since:
-        node.plugin_gone_since = since
+        node.lose_plugin(since, world.now)
         state = lifecycle.crash_looping(world.now, since, run_for_s=3, message=_NO_NVML)
         node.stack[PLUGIN_DS], node.stack_created[PLUGIN_DS] = state, since - MINUTE
     _both(world, node, "the device plugin crash-loops")
@@ -73,7 +73,8 @@ def _toolkit_gone(world: World) -> None:
     node = world.take_spare_node()
     since = world.before(AGE)
     if world.now >= since:
-        node.plugin_gone_since = node.exporter_gone_since = since
+        node.lose_plugin(since, world.now)
+        node.exporter_gone_since = since
         state = lifecycle.crash_looping(world.now, since, run_for_s=6, message=_TOOLKIT)
         operator_stack.hold_up(node, TOOLKIT_DS, state, since)
     _both(world, node, "the container toolkit crash-loops")
@@ -83,7 +84,7 @@ def _validator_failing(world: World) -> None:
     node = world.take_spare_node()
     since = world.before(AGE)
     if world.now >= since:
-        node.plugin_gone_since = since
+        node.lose_plugin(since, world.now)
         state = lifecycle.init_crash_looping(world.now, since, 0, _MISMATCH)
         node.stack[VALIDATOR_DS], node.stack_created[VALIDATOR_DS] = state, since - MINUTE
     _both(world, node, "the driver validation fails: driver and library versions differ")

@@ -39,6 +39,16 @@ def test_all_lost_means_the_plugin_is_not_registered() -> None:
     assert (finding.cause, finding.gpus) == ("plugin-not-registered", 8)
 
 
+def test_a_plugin_that_the_kubelet_has_forgotten_is_told_at_zero_of_zero() -> None:
+    none = {"nvidia.com/gpu": 0.0}
+    (finding,) = findings(short(0, capacity=none))
+    assert (finding.cause, finding.gpus) == ("plugin-not-registered", 8)
+    assert finding.title == "Node gpu-1 offers 0 of 8 fitted GPUs"
+    unlabelled = short(0, capacity=none, labels={"nvidia.com/gpu.count": ""})
+    (finding,) = findings(unlabelled, past=Past(fitted={"gpu-1": 8}))
+    assert finding.cause == "plugin-not-registered"
+
+
 def test_a_pci_device_without_a_count_is_at_least_one() -> None:
     bare = node(gpus=0, labels={PCI: "true"})
     (finding,) = findings(bare)
