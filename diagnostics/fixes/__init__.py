@@ -1,4 +1,6 @@
-"""A guided fix: read-only steps first, destructive ones last, each with its why and what to expect."""
+"""A guided fix: read-only steps first, then the mildest repair before one that loses something, then what puts back,
+verifies and escalates; each with its why and what to expect.
+"""
 
 from enum import StrEnum
 
@@ -8,6 +10,8 @@ import msgspec
 class StepKind(StrEnum):
     DIAGNOSE = "diagnose"
     FIX = "fix"
+    RESTORE = "restore"
+    """Puts back what the fix took out of service."""
     VERIFY = "verify"
     ESCALATE = "escalate"
 

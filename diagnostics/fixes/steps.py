@@ -1,7 +1,7 @@
 """Steps that two or more rules share. Read-only first; whatever changes something says what it disturbs."""
 
 from diagnostics.fixes import Risk, Step, StepKind, kubectl
-from diagnostics.snapshot import Gpu, Pod
+from diagnostics.snapshot import Pod
 
 OPERATOR_NAMESPACE = "gpu-operator"
 
@@ -87,20 +87,6 @@ def cordon(node: str) -> Step:
     )
 
 
-def drain(node: str) -> Step:
-    return Step(
-        kind=StepKind.FIX,
-        title=f"Evict the pods of node {node}",
-        why="A reset or reboot needs a GPU without processes. Loses the emptyDir data of every evicted pod; "
-        "jobs lose what they have not checkpointed.",
-        risk=Risk.DESTRUCTIVE,
-        command=kubectl.kubectl(
-            "drain", "--ignore-daemonsets", "--delete-emptydir-data", *kubectl.named(node)
-        ),
-        expect="Only DaemonSet pods are left on the node.",
-    )
-
-
 def uncordon(node: str) -> Step:
     return Step(
         kind=StepKind.FIX,
@@ -124,22 +110,6 @@ def restart_pod_on_node(app: str, node: str, namespace: str = OPERATOR_NAMESPACE
         ),
         expect="A new pod of it on that node becomes Ready within two minutes.",
     )
-
-
-def reset_gpu(gpu: Gpu) -> Step:
-    which = gpu.pci or gpu.uuid or str(gpu.index)
-    return Step(
-        kind=StepKind.FIX,
-        title=f"Reset GPU {which} on node {gpu.node}",
-        why="Clears the device's state. It needs a GPU without any process, monitoring included; every process on "
-        "it is lost. On NVSwitch boards all GPUs reset together.",
-        risk=Risk.DESTRUCTIVE,
-        command=kubectl.kubectl(
-            "debug", f"node/{gpu.node}", "-it", "--image=busybox:1.36", "--profile=sysadmin", "--",
-            "chroot", "/host", "nvidia-smi", "--gpu-reset", "-i", which,
-        ),
-        expect="`GPU … was successfully reset.` If it refuses, reboot the drained node instead.",
-    )  # fmt: skip
 
 
 def verify_finding_gone(what: str) -> Step:

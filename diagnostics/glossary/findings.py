@@ -75,7 +75,8 @@ TERMS = (
         gist="what running a step may cost",
         meaning="What a step of a guided fix may cost. Read-only: changes nothing. Safe: changes something, "
         "disturbs no running pod. Disruptive: restarts or evicts something that runs. Destructive: "
-        "loses something, and the step says what. Read-only steps come first, destructive ones last.",
+        "loses something, and the step says what. What only looks comes first, then the mildest repair before "
+        "one that loses something; after it what puts things back, verifies and escalates.",
         unit="read-only, safe, disruptive, destructive",
         source="ours",
     ),

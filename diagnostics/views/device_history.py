@@ -72,7 +72,7 @@ class NodeHold(Hold):
     url: str
 
 
-_ABSENT = dict.fromkeys((ChangeKind.GPU_LOST, ChangeKind.GPU_FOUND), "not offered")
+_ABSENT: dict[str, str] = dict.fromkeys((ChangeKind.GPU_LOST, ChangeKind.GPU_FOUND), "not offered")
 
 
 def changes_of(cluster: Cluster, node: str, slot: str = "") -> tuple[Change, ...]:

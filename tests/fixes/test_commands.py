@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diagnostics.fixes import Risk, kubectl, manifests, steps
+from diagnostics.fixes import Risk, kubectl, manifests, reset_steps, steps
 from tests.builders import gpu, pod
 
 names = st.text(min_size=1, max_size=60).filter(lambda s: "\x00" not in s)
@@ -71,9 +71,9 @@ def test_a_patch_touches_only_the_named_container(kind: str, path: list[str]) ->
 
 
 def test_what_loses_something_is_labelled_and_says_what() -> None:
-    assert steps.drain("gpu-1").risk is Risk.DESTRUCTIVE
-    assert "emptyDir" in steps.drain("gpu-1").why
-    assert steps.reset_gpu(gpu()).risk is Risk.DESTRUCTIVE
+    assert reset_steps.drain("gpu-1").risk is Risk.DESTRUCTIVE
+    assert "emptyDir" in reset_steps.drain("gpu-1").why
+    assert reset_steps.reset_gpu(gpu()).risk is Risk.DESTRUCTIVE
     assert steps.describe_pod(pod()).risk is Risk.READ_ONLY
 
 

@@ -24,20 +24,17 @@ https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-import msgspec
-
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject, Unjudged
-from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
 from diagnostics.limits import Limits
 from diagnostics.quantities import percent, rfc3339, span
 from diagnostics.rules.base import rule
+from diagnostics.rules.hardware.xid_fix import xid_fix
 from diagnostics.snapshot import Gpu, Snapshot, Source, XidSeen
 from diagnostics.text import listed, printable
 from diagnostics.xid import Xid, XidAction, XidClass, lookup
 
 NEAR = timedelta(seconds=60)
 """43 and 45 this close to another Xid of the same GPU are its consequences (NVIDIA's catalogue: follow the other)."""
-PLUGIN_APP = "nvidia-device-plugin-daemonset"
 
 
 @rule(
@@ -61,7 +58,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
         dated = [(at, x) for x in seen if (at := x.last_at) and snapshot.taken_at - at <= recent]
         fatal = [(at, x, row) for at, x in dated if (row := lookup(x.code)) and _is_fatal(row, x, gpus)]
         if fatal:
-            yield _hit(snapshot, subject, gpus, fatal, dated)
+            yield _hit(snapshot, subject, gpus, fatal, dated, recent)
         elif not seen and not any(
             g.window is not None and g.metrics and g.metrics.xid is not None for g in gpus
         ):
@@ -106,6 +103,7 @@ def _hit(
     gpus: list[Gpu],
     fatal: list[Fatal],
     dated: list[tuple[datetime, XidSeen]],
+    recent: timedelta,
 ) -> Hit:
     gpu = gpus[0]
     at, _, row = max(fatal, key=lambda f: (f[2].action is XidAction.REBOOT, f[2].code != 154, f[2].code))
@@ -118,14 +116,22 @@ def _hit(
         cause=row.slug,
         title=f"{name} on {gpu.node}: Xid {row.code}, {row.meaning}",
         summary=f"The driver reported Xid {row.code} ({row.meaning}) {span(snapshot.age(at))} ago. The GPU does not "
-        f"recover from it by itself: {_needed(row, gpus)}.",
+        f"recover from it by itself: {_needed(row, gpus)}.{_newer(snapshot, row, fatal)}",
         evidence=tuple(_evidence(snapshot, gpus, fatal, dated, coverage)),
-        fix=_fix(snapshot, gpu, row, _action(row, gpus)),
+        fix=xid_fix(snapshot, gpus, row, _action(row, gpus), recent),
         confidence=Confidence.HIGH if is_sure and row.kind is not XidClass.LINK else Confidence.MEDIUM,
         gpus=1,
         nodes=(gpu.node,),
         pods=holders,
     )
+
+
+def _newer(snapshot: Snapshot, row: Xid, fatal: list[Fatal]) -> str:
+    """The gauge shows the newest code alone, which need not be the gravest that leads here."""
+    at, _, newest = max(fatal, key=lambda f: f[0])
+    if newest.code == row.code:
+        return ""
+    return f" Since then it reported Xid {newest.code} ({newest.meaning}), {span(snapshot.age(at))} ago."
 
 
 def _action(row: Xid, gpus: list[Gpu]) -> XidAction:
@@ -182,70 +188,8 @@ def _evidence(
             "board", printable(f"{gpu.uuid} {gpu.model or ''}".strip(), 120), source="metric labels"
         )
     holders = sorted({h for g in gpus for h in g.holders})
-    yield Evidence("held by", listed(holders) if holders else "nobody", source=gpu.holder_source or "holders")
-
-
-def _fix(snapshot: Snapshot, gpu: Gpu, row: Xid, action: XidAction) -> Fix:
-    node = gpu.node
-    repair = steps.reset_gpu(gpu) if action is XidAction.RESET_GPU else _repair(node, action)
-    return Fix(
-        summary=f"Take {node} out of service and {action}",
-        steps=(
-            steps.see_pods_on_node(node),
-            steps.read_kernel_log(node),
-            steps.cordon(node),
-            steps.drain(node),
-            repair,
-            _plugin(snapshot, node),
-            _verify(node),
-            msgspec.structs.replace(steps.uncordon(node), kind=StepKind.VERIFY),
-            steps.verify_finding_gone(
-                f"No new Xid {row.code} on this GPU; the finding ends `xid_recent` after the last."
-            ),
-            steps.escalate(
-                "the hardware vendor",
-                why=f"Xid {row.code} again after a reset and a reboot points to the board, its slot or its power.",
-                expect="A field diagnostic (`dcgmi diag -r 3` on the drained node) and, if it fails, a replacement.",
-            ),
-        ),
-    )
-
-
-def _repair(node: str, action: XidAction) -> Step:
-    title = {
-        XidAction.REBOOT: f"Reboot node {node}, by power cycle if it does not come back whole",
-        XidAction.CHECK_MECHANICALS: f"Power node {node} off and check the GPU's seating and power cables",
-    }.get(action, f"Keep node {node} drained and run the vendor's field diagnostic")
-    return Step(
-        kind=StepKind.FIX,
-        title=title,
-        why="The state that the error left is not cleared by restarting pods. Everything that still runs on the node "
-        "is lost; use the machine's own management.",
-        risk=Risk.DESTRUCTIVE,
-        expect="All GPUs of the node are listed again.",
-    )
-
-
-def _plugin(snapshot: Snapshot, node: str) -> Step:
-    """The device plugin never takes an unhealthy GPU back by itself; only after the repair."""
-    plugins = [p for p in snapshot.pods_by_node.get(node, ()) if p.labels.get("app") == PLUGIN_APP]
-    namespace = plugins[0].namespace if plugins else steps.OPERATOR_NAMESPACE
-    restart = steps.restart_pod_on_node(
-        PLUGIN_APP,
-        node,
-        namespace,
-        why="After the repair: the device plugin keeps a GPU that it marked unhealthy out until it starts anew. Before "
-        "it, this would hand out a broken GPU. Running pods keep their GPUs.",
-    )
-    return msgspec.structs.replace(restart, kind=StepKind.VERIFY)
-
-
-def _verify(node: str) -> Step:
-    return Step(
-        kind=StepKind.VERIFY,
-        title=f"Compare capacity and allocatable of node {node}",
-        why="The repaired GPU has to be offered again before pods come back.",
-        risk=Risk.READ_ONLY,
-        command=kubectl.describe("node", node),
-        expect="Allocatable equals capacity for the GPU resource.",
-    )
+    held = listed(holders) if holders else "nobody"
+    worked = max((w for g in gpus if (w := snapshot.past.last_active.get(g.slot))), default=None)
+    if not holders and worked is not None:
+        held += f"; it worked last {span(snapshot.age(worked))} ago"
+    yield Evidence("held by", held, source=gpu.holder_source or "holders")

@@ -170,7 +170,7 @@ def _fix(node: Node, *, all_lost: bool) -> Fix:
             steps.escalate(
                 "the hardware team",
                 why="A device that is lost again after a reset is a hardware case.",
-                expect="Diagnostics (dcgmi diag -r 3) on the drained node.",
+                expect="They ask for the result of DCGM's own diagnostic (`dcgmi diag -r 3`) on the drained node.",
             ),
         ),
     )

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from diagnostics.findings import Diagnosis, Finding, Severity
-from diagnostics.fixes import Risk, StepKind
+from diagnostics.fixes import Risk, Step, StepKind
 from diagnostics.limits import Limits
 from diagnostics.rules import engine
 from diagnostics.rules.base import REGISTRY
@@ -140,6 +140,65 @@ def test_takes_the_node_out_first_and_the_plugin_back_last() -> None:
     ranks = [s.risk.rank for s in steps if s.kind is StepKind.FIX]
     assert ranks == sorted(ranks)
     assert finding.pods == ("research/train-0",)
+
+
+def reset_steps_of(*parts: Any, **labels: str) -> list[Step]:
+    host = node(labels={"nvidia.com/gpu.compute.major": "9"} | labels)
+    rules = [rule for rule in REGISTRY.values() if rule.module == fatal_xid.__name__]
+    (finding,) = engine.run(rules, snapshot(host, *parts), Limits()).findings
+    return list(finding.fix.steps)
+
+
+def test_a_gpu_that_nobody_holds_is_reset_without_a_drain() -> None:
+    neighbour = gpu(4, holders=("research/train-0",))
+    commands = [s.command for s in reset_steps_of(sick(seen(95)), neighbour, pod())]
+    assert any("cordon" in c for c in commands)
+    assert any("--gpu-reset" in c for c in commands)
+    assert not any("drain" in c for c in commands)
+
+
+@pytest.mark.parametrize("code", [95, 79])
+def test_a_gpu_that_is_held_or_a_node_that_reboots_is_drained(code: int) -> None:
+    drains = [
+        s
+        for s in reset_steps_of(sick(seen(code), holders=("research/train-0",)), pod())
+        if "drain" in s.command
+    ]
+    assert "research/train-0 (1 GPU)" in drains[0].why
+
+
+def test_an_older_board_that_nobody_holds_is_drained() -> None:
+    steps = reset_steps_of(sick(seen(95)), pod(), **{"nvidia.com/gpu.compute.major": "7"})
+    assert any("drain" in s.command for s in steps)
+
+
+def test_what_a_reset_stops_comes_back_before_the_node_does() -> None:
+    exporter = pod("e", "gpu-operator", gpus=0, labels={"app": "nvidia-dcgm-exporter"})
+    steps = reset_steps_of(sick(seen(95)), exporter, **{"nvidia.com/gpu.deploy.dcgm-exporter": "true"})
+    words = ("dcgm-exporter=false", "--gpu-reset", "dcgm-exporter=true", "uncordon")
+    order = [next(i for i, s in enumerate(steps) if word in s.command) for word in words]
+    assert order == sorted(order)
+    assert all(s.risk is Risk.READ_ONLY for s in steps if s.kind is StepKind.VERIFY)
+
+
+def test_says_when_the_finding_ends_in_hours_and_names_no_setting() -> None:
+    text = str(reset_steps_of(sick(seen(95))))
+    assert "ends 1 d after the last" in text
+    assert "xid_recent" not in text
+
+
+def test_names_a_newer_xid_than_the_one_that_leads() -> None:
+    (finding,) = found(sick(seen(95, minutes=21), seen(48, minutes=6)))
+    assert "Xid 95" in finding.title
+    assert "Since then it reported Xid 48 (uncorrectable (double-bit) ECC error), 6 min ago" in finding.summary
+    (single,) = found(sick(seen(95)))
+    assert "Since then" not in single.summary
+
+
+def test_says_when_a_gpu_that_nobody_holds_worked_last() -> None:
+    device = sick(seen(95))
+    (finding,) = found(device, past=Past(last_active={device.slot: ago(hours=21)}))
+    assert {e.label: e.value for e in finding.evidence}["held by"] == "nobody; it worked last 21 h ago"
 
 
 def test_says_how_much_of_the_window_was_sampled() -> None:

@@ -1,0 +1,148 @@
+"""Steps around the reset of one GPU: what has to leave its node, the reset itself, and what comes back after it."""
+
+from collections.abc import Mapping, Sequence
+
+from diagnostics.fixes import Risk, Step, StepKind, kubectl
+from diagnostics.operator_components import COMPONENTS, component_label
+from diagnostics.snapshot import Gpu, Node, Pod
+from diagnostics.text import counted, listed, printable
+
+AMPERE, HOPPER = 8, 9
+"""Major compute capabilities. From Ampere on GPUs with NVLink are reset one by one; on Ampere with NVSwitch Fabric
+Manager has to run for it, from Hopper on not (nvidia-smi manual, `--gpu-reset`)."""
+SWITCH = "nvidia.com/gpu.deploy."
+"""Prefix of the node labels by which the GPU operator runs a component on a node (`true`) or not (`false`)."""
+_SWITCHES = {
+    "nvidia-device-plugin-daemonset": "device-plugin",
+    "nvidia-device-plugin-mps-control-daemon": "mps-control-daemon",
+    "nvidia-dcgm": "dcgm",
+    "nvidia-dcgm-exporter": "dcgm-exporter",
+    "gpu-feature-discovery": "gpu-feature-discovery",
+    "nvidia-mig-manager": "mig-manager",
+}
+"""Components that keep GPUs open, by their pods' label -> end of the node label."""
+_CLIENTS = {
+    *_SWITCHES,
+    *(label for label in COMPONENTS if label.endswith(("plugin", "plugin-ds", "dcgm-exporter"))),
+}
+_DRIVER = "nvidia-driver-daemonset"
+
+
+def compute_major(node: Node | None) -> int | None:
+    """Major compute capability of a node's GPUs as feature discovery labels it; None where it does not."""
+    try:
+        return int(node.labels["nvidia.com/gpu.compute.major"]) if node else None
+    except (KeyError, ValueError):
+        return None
+
+
+def drain(node: str, pods: Sequence[Pod] = ()) -> Step:
+    """`pods`: those of the node, so that the step names what it evicts."""
+    moving = [
+        p for p in pods if not p.is_finished and not any(o.kind in {"DaemonSet", "Node"} for o in p.owners)
+    ]
+    holders = [f"{printable(p.key, 120)} ({counted(p.gpu_count, 'GPU')})" for p in moving if p.holds_gpus]
+    bare = [printable(p.key, 120) for p in moving if not p.owners]
+    why = "Loses the emptyDir data of every evicted pod; jobs lose what they have not checkpointed."
+    if holders:
+        why += f" It evicts these that hold GPUs: {listed(holders, 8)}."
+    if bare:
+        why += (
+            f" It refuses to begin because of {listed(bare, 8)}, which nothing makes again: with `--force` they are "
+            "gone for good."
+        )
+    return Step(
+        kind=StepKind.FIX,
+        title=f"Evict the pods of node {node}",
+        why=why,
+        risk=Risk.DESTRUCTIVE,
+        command=kubectl.kubectl(
+            "drain", "--ignore-daemonsets", "--delete-emptydir-data", *kubectl.named(node)
+        ),
+        expect="Only DaemonSet pods are left on the node.",
+    )
+
+
+def switches_of(node: Node | None, pods: Sequence[Pod]) -> dict[str, str]:
+    """Node label -> its value, for each component on the node that keeps GPUs open and has such a label."""
+    names = sorted({SWITCH + s for p in pods if (s := _SWITCHES.get(component_label(p) or ""))})
+    return {name: node.labels[name] for name in names if node and node.labels.get(name)}
+
+
+def stop_clients(node: str, switches: Mapping[str, str]) -> Step:
+    """Take the components that keep GPUs open off one node; a drain leaves them, since they are DaemonSets."""
+    return Step(
+        kind=StepKind.FIX,
+        title=f"Stop what else keeps the GPUs of node {node} open",
+        why="A GPU is reset only when no process has it open, and a drain leaves DaemonSets alone. Meanwhile the "
+        "node has no GPU metrics and takes no new GPU pods; running pods keep their GPUs.",
+        risk=Risk.DISRUPTIVE,
+        command=_label(node, dict.fromkeys(switches, "false")),
+        expect="The pods of these components leave the node within a minute.",
+    )
+
+
+def start_clients(node: str, switches: Mapping[str, str]) -> Step:
+    return Step(
+        kind=StepKind.RESTORE,
+        title=f"Let the components that were stopped on node {node} run again",
+        why="After the repair. The device plugin starts anew with it, so that it offers a GPU again that it had "
+        "marked unhealthy.",
+        risk=Risk.SAFE,
+        command=_label(node, switches),
+        expect="Their pods become Ready within two minutes.",
+    )
+
+
+def _label(node: str, labels: Mapping[str, str]) -> str:
+    return kubectl.kubectl(
+        "label", "node", "--overwrite", *kubectl.named(node), *(f"{k}={v}" for k, v in labels.items())
+    )
+
+
+def reset_gpu(gpu: Gpu, node: Node | None = None, pods: Sequence[Pod] = ()) -> Step:
+    """`pods`: those of the node. Where the driver runs in a container, `nvidia-smi` is there and not on the host."""
+    which = gpu.pci or gpu.uuid or str(gpu.index)
+    reset = ("nvidia-smi", "--gpu-reset", "-i", which)
+    driver = next((p for p in pods if component_label(p) == _DRIVER and not p.is_finished), None)
+    if driver is not None:
+        container = next((c.name for c in driver.containers if c.name == "nvidia-driver-ctr"), "")
+        within = ("-c", container) if container else ()
+        command = kubectl.kubectl("exec", "-n", driver.namespace, driver.name, *within, "--", *reset)
+    else:
+        command = kubectl.kubectl(
+            "debug", f"node/{gpu.node}", "-it", "--image=busybox:1.36", "--profile=sysadmin", "--",
+            "chroot", "/host", *reset,
+        )  # fmt: skip
+    others = sorted({p.name for p in pods if _is_client_without_switch(p, node)})
+    also = f" Stop {listed([printable(name, 80) for name in others])} on this node first." if others else ""
+    return Step(
+        kind=StepKind.FIX,
+        title=f"Reset GPU {which} on node {gpu.node}",
+        why="Clears the device's state. It needs a GPU that no process has open, monitoring included; every process "
+        f"on it is lost.{also} {_scope(compute_major(node))}",
+        risk=Risk.DESTRUCTIVE,
+        command=command,
+        expect="`GPU … was successfully reset.` Where it says that the GPU is in use, persistence mode may hold it "
+        "(`nvidia-smi -pm 0` for this GPU). If it still refuses, reboot the drained node instead.",
+    )
+
+
+def _is_client_without_switch(pod: Pod, node: Node | None) -> bool:
+    label = component_label(pod)
+    if label not in _CLIENTS or pod.is_finished:
+        return False
+    return not (node and node.labels.get(SWITCH + _SWITCHES.get(label, "")))
+
+
+def _scope(major: int | None) -> str:
+    if major is None:
+        return (
+            "Before Ampere, GPUs that NVLink connects are reset all together; from Ampere on one by one, on Ampere "
+            "with NVSwitch only while Fabric Manager runs."
+        )
+    if major < AMPERE:
+        return "GPUs that NVLink connects with it have to be reset in the same command."
+    if major < HOPPER:
+        return "It is reset alone; on a board with NVSwitch only while Fabric Manager runs."
+    return "It is reset alone: its neighbours go on."

@@ -1,0 +1,101 @@
+"""Guided fix for a GPU with a fatal Xid: the mildest way that clears it, then what comes back, checks and escalates."""
+
+from datetime import timedelta
+
+import msgspec
+
+from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, reset_steps, steps
+from diagnostics.quantities import span
+from diagnostics.snapshot import Gpu, Pod, Snapshot
+from diagnostics.xid import Xid, XidAction
+
+PLUGIN_APP = "nvidia-device-plugin-daemonset"
+
+
+def xid_fix(snapshot: Snapshot, gpus: list[Gpu], row: Xid, action: XidAction, xid_recent: timedelta) -> Fix:
+    """`gpus`: one physical GPU, or its MIG instances."""
+    node, is_reset = gpus[0].node, action is XidAction.RESET_GPU
+    alone = is_reset and can_be_reset_alone(snapshot, gpus)
+    return Fix(
+        summary=f"Take {node} out of scheduling and {action}"
+        + (", which nobody holds: the node's other pods can stay" if alone else ""),
+        steps=(
+            steps.see_pods_on_node(node),
+            steps.read_kernel_log(node),
+            steps.cordon(node),
+            *_repair(snapshot, gpus[0], action, alone=alone),
+            _see_all_offered(node),
+            msgspec.structs.replace(steps.uncordon(node), kind=StepKind.RESTORE),
+            steps.verify_finding_gone(
+                f"No new Xid {row.code} on this GPU; the finding ends {span(xid_recent)} after the last."
+            ),
+            steps.escalate(
+                "the hardware vendor",
+                why=f"Xid {row.code} again after a reset and a reboot points to the board, its slot or its power.",
+                expect="The vendor asks for the kernel log, `nvidia-bug-report.sh` and DCGM's own diagnostic "
+                "(`dcgmi diag -r 3` on the drained node), may run NVIDIA's field diagnostic, which is another "
+                "program, and replaces the board if it fails.",
+            ),
+        ),
+    )
+
+
+def can_be_reset_alone(snapshot: Snapshot, gpus: list[Gpu]) -> bool:
+    """Nobody holds it, and its architecture needs no reset of its neighbours: the node need not be drained."""
+    major = reset_steps.compute_major(snapshot.node_by_name.get(gpus[0].node))
+    is_free = not any(gpu.holders or gpu.holder_source == "count" for gpu in gpus)
+    return is_free and major is not None and major >= reset_steps.AMPERE
+
+
+def _repair(snapshot: Snapshot, gpu: Gpu, action: XidAction, *, alone: bool) -> tuple[Step, ...]:
+    """From the mildest to what loses something, then the device plugin anew: it never takes a GPU back by itself."""
+    name, node = gpu.node, snapshot.node_by_name.get(gpu.node)
+    pods = snapshot.pods_by_node.get(name, [])
+    if action is not XidAction.RESET_GPU:
+        return reset_steps.drain(name, pods), _by_hand(name, action)
+    switches = reset_steps.switches_of(node, pods)
+    return (
+        *((reset_steps.stop_clients(name, switches),) if switches else ()),
+        *(() if alone else (reset_steps.drain(name, pods),)),
+        reset_steps.reset_gpu(gpu, node, pods),
+        reset_steps.start_clients(name, switches) if switches else _restart_plugin(name, pods),
+    )
+
+
+def _by_hand(node: str, action: XidAction) -> Step:
+    title = {
+        XidAction.REBOOT: f"Reboot node {node}, by power cycle if it does not come back whole",
+        XidAction.CHECK_MECHANICALS: f"Power node {node} off and check the GPU's seating and power cables",
+    }.get(action, f"Keep node {node} drained for the vendor's diagnosis")
+    return Step(
+        kind=StepKind.FIX,
+        title=title,
+        why="The state that the error left is not cleared by restarting pods. Everything that still runs on the node "
+        "is lost; use the machine's own management.",
+        risk=Risk.DESTRUCTIVE,
+        expect="All GPUs of the node are listed again.",
+    )
+
+
+def _restart_plugin(node: str, pods: list[Pod]) -> Step:
+    plugins = [p for p in pods if p.labels.get("app") == PLUGIN_APP]
+    namespace = plugins[0].namespace if plugins else steps.OPERATOR_NAMESPACE
+    restart = steps.restart_pod_on_node(
+        PLUGIN_APP,
+        node,
+        namespace,
+        why="After the repair: the device plugin keeps a GPU that it marked unhealthy out until it starts anew. Before "
+        "it, this would hand out a broken GPU. Running pods keep their GPUs.",
+    )
+    return msgspec.structs.replace(restart, kind=StepKind.RESTORE)
+
+
+def _see_all_offered(node: str) -> Step:
+    return Step(
+        kind=StepKind.VERIFY,
+        title=f"Compare capacity and allocatable of node {node}",
+        why="The repaired GPU has to be offered again before pods come back.",
+        risk=Risk.READ_ONLY,
+        command=kubectl.describe("node", node),
+        expect="Allocatable equals capacity for the GPU resource, and is the number of GPUs fitted.",
+    )
