@@ -89,6 +89,9 @@ def test_every_fix_of_the_simulated_faults_reads_first_and_breaks_last() -> None
         reads = [i for i, s in enumerate(steps) if s.risk is Risk.READ_ONLY and s.kind is StepKind.DIAGNOSE]
         assert reads, finding.slug
         assert first_disruptive is None or max(reads) < first_disruptive, finding.slug
-        destructive = [i for i, s in enumerate(steps) if s.kind is StepKind.FIX]
-        ranks = [steps[i].risk.rank for i in destructive]
+        ranks = [s.risk.rank for s in steps if s.kind is StepKind.FIX]
         assert ranks == sorted(ranks), f"{finding.slug}: the mildest fix comes first"
+        stages = [s.kind.stage for s in steps]
+        assert stages == sorted(stages), f"{finding.slug}: {[s.title for s in steps]}"
+        only_looks = [s for s in steps if s.kind in {StepKind.VERIFY, StepKind.ESCALATE}]
+        assert all(s.risk is Risk.READ_ONLY for s in only_looks), finding.slug

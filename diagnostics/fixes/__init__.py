@@ -15,6 +15,12 @@ class StepKind(StrEnum):
     VERIFY = "verify"
     ESCALATE = "escalate"
 
+    @property
+    def stage(self) -> int:
+        """Its place in a fix: look, repair, then put back and verify (each as it needs the other), then escalate."""
+        after = {StepKind.DIAGNOSE: 0, StepKind.FIX: 1, StepKind.ESCALATE: 3}
+        return after.get(self, 2)
+
 
 class Risk(StrEnum):
     READ_ONLY = "read-only"
@@ -46,3 +52,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Fix(msgspec.Struct, frozen=True, omit_defaults=True):
     summary: str
     steps: tuple[Step, ...]
+
+
+def in_order(*steps: Step) -> tuple[Step, ...]:
+    """By stage; those of one stage as given."""
+    return tuple(sorted(steps, key=lambda step: step.kind.stage))

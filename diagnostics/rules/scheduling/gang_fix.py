@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, manifests, steps
+from diagnostics.fixes import Fix, Risk, Step, StepKind, in_order, kubectl, manifests, steps
 from diagnostics.rules.scheduling.members import Members
 from diagnostics.rules.scheduling.owner_patch import patch_of_owner, stop_owner
 from diagnostics.snapshot import Gang, Pod, Snapshot
@@ -14,7 +14,7 @@ def gang_fix(gang: Gang, members: Members, snapshot: Snapshot) -> Fix:
     first = members.running[0]
     return Fix(
         "Start the missing members, or give the GPUs back until all can start together",
-        (
+        in_order(
             steps.look(
                 title="See which members run and which do not",
                 why="The rest may have started since.",

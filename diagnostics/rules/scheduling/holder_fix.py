@@ -1,6 +1,6 @@
 """Guided fixes for a pod that holds GPUs and cannot work; forced deletion last, where nothing else can help."""
 
-from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
+from diagnostics.fixes import Fix, Risk, Step, StepKind, in_order, kubectl, steps
 from diagnostics.fixes.rolling import old_pod_first
 from diagnostics.rules.scheduling.holders import Trouble
 from diagnostics.rules.scheduling.owner_patch import owner_kind, patch_of_owner, stop_owner
@@ -35,7 +35,7 @@ def holder_fix(pod: Pod, trouble: Trouble, snapshot: Snapshot) -> Fix:
         own = old_pod_first(own, pod, snapshot)
     return Fix(
         _SUMMARIES[trouble.cause],
-        (
+        in_order(
             steps.describe_pod(pod),
             *own,
             steps.verify_finding_gone("The pod works, or is gone and its GPUs are free."),
@@ -129,8 +129,7 @@ def _terminating(pod: Pod) -> tuple[Step, ...]:
         ),
         steps.describe_node(node),
         steps.read_kernel_log(node),
-        steps.escalate(
-            "whoever runs the node",
+        _ask_about_node(
             why="A process in uninterruptible sleep ends with the driver or storage call that it waits for, or with a "
             "reboot of the drained node.",
             expect="The process ends, and the kubelet reports the pod as gone.",
@@ -145,13 +144,23 @@ def _terminating(pod: Pod) -> tuple[Step, ...]:
 def _lost(pod: Pod) -> tuple[Step, ...]:
     return (
         *_look(pod),
-        steps.escalate(
-            "whoever runs the node",
+        _ask_about_node(
             why="Only the machine's power state or its provider can say that it is off: a node that cannot be reached "
             "may still run its pods.",
             expect="The node is back, or is known to be off.",
         ),
         _force(pod, "if the node is not dead, the old process goes on beside the new one"),
+    )
+
+
+def _ask_about_node(*, why: str, expect: str) -> Step:
+    """Before the last resort, which needs the answer: so it looks, and does not escalate."""
+    return Step(
+        kind=StepKind.DIAGNOSE,
+        title="Ask whoever runs the node",
+        why=why,
+        risk=Risk.READ_ONLY,
+        expect=expect,
     )
 
 

@@ -2,21 +2,21 @@
 
 from collections.abc import Callable
 
-from diagnostics.fixes import Fix, Step, StepKind, steps
+from diagnostics.fixes import Fix, Step, in_order, steps
 from diagnostics.rules.scheduling import constraint_steps, reach_steps, shortage_steps
 from diagnostics.rules.scheduling.board import Reading
 from diagnostics.snapshot import Pod
 
 
 def pending_fix(pod: Pod, reading: Reading) -> Fix:
-    """Read-only steps first, then what the cause asks for, then whom to ask, then how to see that it helped."""
+    """Read-only steps first, then what the cause asks for, then how to see that it helped, then whom to ask."""
     summary, make = _CAUSES.get(reading.cause, _CAUSES["unexplained"])
-    own = (*make(pod, reading), *reach_steps.loosen(pod, reading))
     return Fix(
         summary,
-        (
+        in_order(
             steps.describe_pod(pod),
-            *sorted(own, key=lambda step: step.kind is StepKind.ESCALATE),
+            *make(pod, reading),
+            *reach_steps.loosen(pod, reading),
             steps.verify_finding_gone("The pod is bound to a node; its finding closes."),
         ),
     )

@@ -190,7 +190,9 @@ def test_says_when_the_finding_ends_in_hours_and_names_no_setting() -> None:
 def test_names_a_newer_xid_than_the_one_that_leads() -> None:
     (finding,) = found(sick(seen(95, minutes=21), seen(48, minutes=6)))
     assert "Xid 95" in finding.title
-    assert "Since then it reported Xid 48 (uncorrectable (double-bit) ECC error), 6 min ago" in finding.summary
+    assert (
+        "Since then it reported Xid 48 (uncorrectable (double-bit) ECC error), 6 min ago" in finding.summary
+    )
     (single,) = found(sick(seen(95)))
     assert "Since then" not in single.summary
 
