@@ -11,7 +11,7 @@ class StepKind(StrEnum):
     DIAGNOSE = "diagnose"
     FIX = "fix"
     RESTORE = "restore"
-    """Puts back what the fix took out of service."""
+    """Brings back what was repaired, or taken out of service for it."""
     VERIFY = "verify"
     ESCALATE = "escalate"
 

@@ -11,7 +11,8 @@ down; without the DCGM exporter nothing can be said about use, and without featu
 
 ## Evidence
 State, reason, restarts and last message of each container of the operator's pods, by their labels; age from the pod's
-own timestamps.
+own timestamps; which components of the node are ready; fresh GPU metrics of the node, which prove that its driver is
+loaded.
 
 ## Not reported
 Pods younger than `operator_failing_after`, and crash loops with fewer than `restarts_min` restarts; completed
@@ -25,13 +26,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
-from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
 from diagnostics.limits import Limits
 from diagnostics.operator_components import COMPONENTS, ORDER, component_label, is_component_of_node
 from diagnostics.quantities import span
 from diagnostics.rules.base import rule
+from diagnostics.rules.stack.component_fix import NOT_INJECTED, component_fix
 from diagnostics.rules.stack.failures import Failure, failure_of
 from diagnostics.snapshot import Pod, Snapshot, Source
+from diagnostics.states import FRESH_FOR
 from diagnostics.text import counted, listed, printable
 
 HOW = {
@@ -51,7 +53,7 @@ SERVING = {"driver", "vGPU manager", "container toolkit", "device plugin", "DRA 
     slug="operator-component-failing",
     severity=Severity.CRITICAL,
     needs={Source.PODS},
-    uses={Source.NODES, Source.EVENTS},
+    uses={Source.NODES, Source.EVENTS, Source.METRICS},
     hold=1,
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
@@ -102,6 +104,10 @@ def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]
     # Another component on the node may say aloud what the first one fails of.
     said = next((f.signature for _, f in failing if f.signature and not f.is_victim), None)
     cause = said or f"{slug}-{failure.how}"
+    on_node = snapshot.pods_by_node.get(pod.node or "", [])
+    reporting = _reporting(snapshot, pod.node)
+    if cause == "driver-library-not-found" and reporting:
+        cause = NOT_INJECTED
     victims = [COMPONENTS[component_label(p) or ""] for p, f in failing[1:] if f.is_victim]
     others = [COMPONENTS[component_label(p) or ""] for p, f in failing[1:] if not f.is_victim]
     gpus = _gpus_on(snapshot, pod.node)
@@ -130,6 +136,16 @@ def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]
         evidence.append(Evidence("Waiting for it", listed(sorted(set(victims)), 8), source="init containers"))
     if others:
         evidence.append(Evidence("Also failing", listed(sorted(set(others)), 8), source="containerStatuses"))
+    well = sorted({name for p in on_node if (name := _well(p))})
+    if well:
+        evidence.append(Evidence("Ready on the node", listed(well, 12), source="Ready condition"))
+    if cause == NOT_INJECTED:
+        evidence += [
+            Evidence(
+                "Driver", f"loaded: {counted(reporting, 'GPU')} of the node report metrics", source="DCGM"
+            ),
+            Evidence("Runtime class", pod.runtime_class or "none", source="spec.runtimeClassName"),
+        ]
     serving = component in SERVING
     verb = "waits" if len(victims) == 1 else "wait"
     waits = f" {counted(len(victims), 'other component')} on the node {verb} for it." if victims else ""
@@ -142,81 +158,36 @@ def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]
         subject=subject,
         cause=cause,
         title=f"{component[0].upper()}{component[1:]} fails {where}: {HOW[failure.how]}",
-        summary=f"The {component} pod {pod.name} does not become ready: {HOW[failure.how]}.{waits} {effect}",
+        summary=f"The {component} pod {pod.name} does not become ready: {HOW[failure.how]}.{waits} {effect}"
+        + (_NOT_INJECTED_WORDS if cause == NOT_INJECTED else ""),
         evidence=tuple(evidence),
         severity=None if serving else Severity.WARNING,
         confidence=Confidence.MEDIUM if failure.is_victim else Confidence.HIGH,
         gpus=gpus if serving else 0,
         nodes=(pod.node,) if pod.node else (),
         pods=tuple(p.key for p, _ in failing),
-        fix=_fix(pod, failure, component, cause),
+        fix=component_fix(pod, failure, component, cause, on_node),
     )
+
+
+_NOT_INJECTED_WORDS = (
+    " The node's driver is loaded, as its metrics show: the container runtime does not hand the driver's libraries to "
+    "this container."
+)
+
+
+def _reporting(snapshot: Snapshot, node: str | None) -> int:
+    """GPUs of the node with a fresh sample: DCGM reads them through the driver."""
+    ages = [
+        snapshot.age(g.metrics.sampled_at) for g in snapshot.gpus_by_node.get(node or "", []) if g.metrics
+    ]
+    return sum(age is not None and age <= FRESH_FOR for age in ages)
+
+
+def _well(pod: Pod) -> str | None:
+    label = component_label(pod)
+    return COMPONENTS[label] if label and pod.is_ready and failure_of(pod) is None else None
 
 
 def _gpus_on(snapshot: Snapshot, node: str | None) -> int:
     return len(snapshot.gpus_by_node.get(node or "", []))
-
-
-def _fix(pod: Pod, failure: Failure, component: str, cause: str) -> Fix:
-    container = failure.container.name
-    looks = [steps.describe_pod(pod)]
-    if failure.how in {"crash-loop", "not-ready", "failed", "init-stuck"}:
-        looks.append(
-            steps.read_log(
-                pod,
-                container,
-                previous=failure.how == "crash-loop" and failure.container.restarts > 0,
-                expect="The first error line names the reason: kernel, image, driver in use, or a hung GPU.",
-            )
-        )
-    if pod.node:
-        looks.append(steps.see_operator_pods_on_node(pod.node, pod.namespace))
-    repair = Step(
-        kind=StepKind.FIX,
-        title="Repair what the message names",
-        why=_REPAIR.get(
-            cause if cause in _REPAIR else failure.how, "The message of the container names the reason."
-        ),
-        risk=Risk.SAFE,
-        expect="The container starts at its next attempt, at most five minutes later.",
-    )
-    again = Step(
-        kind=StepKind.FIX,
-        title=f"Have the kubelet try at once: restart this one {component} pod",
-        why="Only after the cause is repaired: the back-off is up to five minutes. It touches this node alone.",
-        risk=Risk.DISRUPTIVE,
-        command=kubectl.delete_pod(pod.name, pod.namespace),
-        expect="The new pod becomes Ready; the components that waited follow within minutes.",
-    )
-    return Fix(
-        f"Find out why the {component} does not start, repair that, and let the others follow",
-        (
-            *looks,
-            repair,
-            again,
-            steps.verify_finding_gone(
-                "All operator pods of the node are Ready and its GPUs are allocatable."
-            ),
-            steps.escalate(
-                "the platform team or NVIDIA support",
-                why="A driver that does not build or load needs another driver version or kernel.",
-                expect="A driver and kernel pair from the operator's support matrix.",
-            ),
-        ),
-    )
-
-
-_REPAIR = {
-    "image-pull": "The image name, tag or registry access is wrong: a tag must exist for the node's OS "
-    "version, and the node must reach the registry. Correct it in the ClusterPolicy or the pull secret.",
-    "driver-library-not-found": "The container sees no NVML: the driver is not loaded, or the container "
-    "runtime does not inject it (toolkit, default runtime or runtime class).",
-    "driver-library-mismatch": "User-space and kernel driver differ, typically after an unattended package "
-    "upgrade on the host: reload the kernel modules or reboot the drained node.",
-    "mig-blocked-by-clients": "The MIG layout can only change while no process uses the GPUs: drain the GPU "
-    "pods of this node first, monitoring included.",
-    "kernel-headers-missing": "No kernel headers for the running kernel could be found: use precompiled drivers, "
-    "give the driver container its package repository, or update the kernel.",
-    "driver-in-use": "Processes still use the old driver: drain the GPU pods of this node.",
-    "secure-boot-rejects-driver": "Secure Boot refuses an unsigned module: enrol the key or use signed drivers.",
-}

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from diagnostics.findings import Finding, Severity
+from diagnostics.fixes import Risk, StepKind
 from diagnostics.rules import diagnose
-from diagnostics.snapshot import Condition, Container, OwnerKey, Pod, Source, Terminated
-from tests.builders import ago, node, pod, snapshot
+from diagnostics.snapshot import Condition, Container, Metrics, OwnerKey, Pod, Source, Terminated
+from tests.builders import ago, gpu, node, pod, snapshot
 
 
 def component(app: str, *containers: Container, minutes: float = 30, **fields: Any) -> Pod:
@@ -111,6 +112,53 @@ def test_every_component_is_named_by_its_failure(
 ) -> None:
     (finding,) = findings(node(), component(app, container))
     assert (finding.cause, finding.severity) == (cause, Severity(severity))
+
+
+PLUGIN_WITHOUT_NVML = crashing("nvidia-device-plugin", "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND")
+
+
+def well(app: str, name: str) -> Pod:
+    return component(app, ready(name), conditions=(Condition("Ready", "True", since=ago(days=1)),))
+
+
+def test_a_driver_whose_gpus_report_is_loaded_and_not_handed_to_the_container() -> None:
+    plugin = component("nvidia-device-plugin-daemonset", PLUGIN_WITHOUT_NVML, runtime_class="nvidia")
+    toolkit = well("nvidia-container-toolkit-daemonset", "ctr")
+    (finding,) = findings(node(), plugin, toolkit, gpu(0), gpu(1))
+
+    told = {e.label: e.value for e in finding.evidence}
+    assert finding.cause == "driver-library-not-injected"
+    assert told["Driver"] == "loaded: 2 GPUs of the node report metrics"
+    assert (told["Runtime class"], told["Ready on the node"]) == ("nvidia", "container toolkit")
+    (repair,) = [s for s in finding.fix.steps if s.kind is StepKind.FIX]
+    assert repair.risk is Risk.DISRUPTIVE
+    assert repair.command == f"kubectl delete pod -n gpu-operator {toolkit.name}"
+    assert any(s.command == "kubectl get runtimeclass -o yaml nvidia" for s in finding.fix.steps)
+
+
+def test_without_a_toolkit_pod_the_runtime_is_the_nodes_own_affair() -> None:
+    plugin = component("nvidia-device-plugin-daemonset", PLUGIN_WITHOUT_NVML)
+    (finding,) = findings(node(), plugin, gpu(0))
+    (repair,) = [s for s in finding.fix.steps if s.kind is StepKind.FIX]
+    assert "nvidia-ctk runtime configure" in repair.why
+
+
+def test_stale_metrics_prove_no_driver() -> None:
+    plugin = component("nvidia-device-plugin-daemonset", PLUGIN_WITHOUT_NVML)
+    stale = gpu(0, metrics=Metrics(sampled_at=ago(minutes=20)))
+    (finding,) = findings(node(), plugin, stale)
+    assert finding.cause == "driver-library-not-found"
+
+
+def test_no_repair_without_a_command_is_called_safe() -> None:
+    for message in (
+        "",
+        "driver is in use",
+        "Key was rejected by service",
+        "Could not resolve Linux kernel version",
+    ):
+        (finding,) = findings(node(), component("nvidia-driver-daemonset", crashing("x", message)))
+        assert all(s.risk.rank >= Risk.DISRUPTIVE.rank for s in finding.fix.steps if s.kind is StepKind.FIX)
 
 
 def test_two_failures_on_one_node_make_one_finding_led_by_the_earlier_component() -> None:
