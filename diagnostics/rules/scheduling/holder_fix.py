@@ -155,13 +155,7 @@ def _lost(pod: Pod) -> tuple[Step, ...]:
 
 def _ask_about_node(*, why: str, expect: str) -> Step:
     """Before the last resort, which needs the answer: so it looks, and does not escalate."""
-    return Step(
-        kind=StepKind.DIAGNOSE,
-        title="Ask whoever runs the node",
-        why=why,
-        risk=Risk.READ_ONLY,
-        expect=expect,
-    )
+    return steps.look(title="Ask whoever runs the node", why=why, expect=expect)
 
 
 def _force(pod: Pod, what: str) -> Step:

@@ -62,12 +62,10 @@ def _injection(pod: Pod, on_node: Sequence[Pod]) -> tuple[Step, ...]:
     node = pod.node or ""
     toolkit = next((p for p in on_node if component_label(p) == TOOLKIT and not p.is_finished), None)
     looks = [
-        Step(
-            kind=StepKind.DIAGNOSE,
+        steps.look(
             title=f"See whether RuntimeClass {printable(name, 60)} is there and which handler it names",
             why="A container gets the driver's libraries where the runtime class of its pod, or the node's default "
             "runtime, is NVIDIA's, or where the plugin asks for them by CDI.",
-            risk=Risk.READ_ONLY,
             command=kubectl.get_yaml("runtimeclass", name),
             expect="A handler that the container runtime of the node knows, `nvidia` as a rule.",
         )
