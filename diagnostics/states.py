@@ -18,6 +18,7 @@ from diagnostics.snapshot import (
     SourceState,
     Stat,
     State,
+    Terminated,
     Window,
 )
 
@@ -154,13 +155,19 @@ def is_crash_looping(container: Container, snapshot: Snapshot, t: Thresholds) ->
     if container.waiting_reason == "CrashLoopBackOff":
         return True
     last = container.terminated or container.last_terminated
-    if last is None or not last.is_bad or container.state not in {"running", "terminated"}:
+    if last is None or not ended_badly(last) or container.state not in {"running", "terminated"}:
         return False
-    if last.ran_for is not None and last.ran_for >= t.recovered_after:
+    started, finished = last.started_at, last.finished_at
+    if started is not None and finished is not None and finished - started >= t.recovered_after:
         return False
     since = container.running_since if container.state == "running" else last.finished_at
     age = snapshot.age(since)
     return age is not None and age < t.recovered_after
+
+
+def ended_badly(ended: Terminated) -> bool:
+    """Ended with an error; an init container can be OOMKilled with exit code 0."""
+    return ended.reason == "OOMKilled" or ended.exit_code not in (0, None) or bool(ended.signal)
 
 
 def _stuck_start(pod: Pod, snapshot: Snapshot, t: Thresholds) -> str | None:

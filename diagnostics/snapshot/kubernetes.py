@@ -5,7 +5,7 @@ Quantities are base units: CPU in cores, memory and storage in bytes, everything
 """
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -156,17 +156,6 @@ class Terminated(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
-
-    @property
-    def is_bad(self) -> bool:
-        """Ended with an error; an init container can be OOMKilled with exit code 0."""
-        return self.reason == "OOMKilled" or self.exit_code not in (0, None) or bool(self.signal)
-
-    @property
-    def ran_for(self) -> timedelta | None:
-        if self.started_at is None or self.finished_at is None:
-            return None
-        return self.finished_at - self.started_at
 
 
 class Container(Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import msgspec
 from diagnostics.limits import Limits
 from diagnostics.quantities import span
 from diagnostics.snapshot import Container, Event, Pod, Snapshot, Terminated
+from diagnostics.states import ended_badly
 
 _GONE_FOR = {"Evicted", "NodeLost", "NodeShutdown", "Terminated", "Preempting", "UnexpectedAdmissionError"}
 """Reasons in a pod's status that name another cause than its own containers."""
@@ -57,7 +58,7 @@ def failures(snapshot: Snapshot, limits: Limits) -> Iterator[Failure]:
 def _failure(snapshot: Snapshot, limits: Limits, pod: Pod, container: Container) -> Failure | None:
     ended = container.terminated or container.last_terminated
     runs_again = _runs_again(snapshot, limits, pod, container)
-    if ended is not None and ended.is_bad:
+    if ended is not None and ended_badly(ended):
         age = snapshot.age(ended.finished_at)
         recent = limits.of(pod).values.oom_killed_recent
         if age is not None and age > recent and (runs_again or pod.is_finished):
