@@ -8,6 +8,7 @@ from diagnostics.picture.devices import Devices, GpuCell, NodeLine, Owner
 from diagnostics.picture.stored import Picture
 from diagnostics.picture.workloads import PodLine, WorkloadLine, Workloads
 from diagnostics.snapshot import Gang, Gpu, Node, Pod, Snapshot, Source, gpu_resources
+from diagnostics.text import printable
 
 MOST_CHARACTERS = 300
 """Of what Kubernetes says about a pod."""
@@ -197,7 +198,7 @@ def _pod(pod: Pod) -> PodLine:
         pod.deletion_at,
         pod.is_ready,
         sum(container.restarts for container in pod.containers),
-        _trouble(pod)[:MOST_CHARACTERS],
+        printable(_trouble(pod), MOST_CHARACTERS),
     )
 
 

@@ -1,7 +1,8 @@
 """What happened to a node and its devices: changes, who held them, and what Kubernetes said. Each list is bounded."""
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from diagnostics.snapshot import Event
 from diagnostics.views.page import gpu_url, workload_url
 
 CHANGES_SHOWN = 30
+CHANGES_READ = 200
 ALLOCATIONS_READ = 200
 """Of a node, to find those of one of its devices among them."""
 HOLDS_SHOWN = 20
@@ -33,6 +35,8 @@ class Change:
     url: str
     before: str
     after: str
+    times: int = 1
+    """How often, one right after the other: a crash loop is one line."""
 
 
 class HeldSlot(NamedTuple):
@@ -82,7 +86,7 @@ def changes_of(cluster: Cluster, node: str, slot: str = "") -> tuple[Change, ...
     if slot:
         board = slot.partition("/mig-")[0]
         rows = rows.filter(subject__in={slot, board, node})
-    return tuple(
+    found = (
         Change(
             at=row.at,
             kind=ChangeKind(row.kind).words,
@@ -91,8 +95,19 @@ def changes_of(cluster: Cluster, node: str, slot: str = "") -> tuple[Change, ...
             before=row.before or (_ABSENT.get(row.kind, "") if row.after else ""),
             after=row.after or (_ABSENT.get(row.kind, "") if row.before else ""),
         )
-        for row in rows[:CHANGES_SHOWN]
+        for row in rows[:CHANGES_READ]
     )
+    return tuple(_joined(found))[:CHANGES_SHOWN]
+
+
+def _joined(changes: Iterable[Change]) -> Iterator[Change]:
+    """Restarts of one operator pod that follow each other as one, from the first to the last."""
+    for (kind, subject), run in itertools.groupby(changes, key=lambda change: (change.kind, change.subject)):
+        if kind != ChangeKind.OPERATOR_POD_RESTARTED.words or not subject:
+            yield from run
+            continue
+        newest, *older = run
+        yield replace(newest, before=older[-1].before, times=1 + len(older)) if older else newest
 
 
 def allocations_of(cluster: Cluster, node: str, most: int = ALLOCATIONS_READ) -> list[Allocation]:

@@ -184,6 +184,27 @@ def test_changes_holders_and_events_of_a_node_are_told_newest_first(browser: Cli
     assert "Rebooted" not in text
 
 
+def test_a_crash_loop_is_one_line_from_its_first_restart_to_its_last(browser: Client) -> None:
+    row = node_row(polled(seen=of_one(gpu(0))))
+    for number in range(5):
+        counts = {"before": f"{number} restarts", "after": f"{number + 1} restarts"}
+        change(row, "operator pod restarted", ago(minutes=9 - number), "plugin on gpu-1", **counts)
+    change(row, "cordoned", ago(minutes=2))
+    change(
+        row,
+        "operator pod restarted",
+        ago(minutes=1),
+        "plugin on gpu-1",
+        before="5 restarts",
+        after="6 restarts",
+    )
+
+    text = flat(page(browser))
+
+    assert text.count("Operator pod restarted") == 2
+    assert "Operator pod restarted 5 × plugin on gpu-1 0 restarts → 5 restarts" in text
+
+
 def test_a_node_that_is_gone_keeps_its_page_and_history(browser: Client) -> None:
     of = polled(seen=snapshot(node("gpu-2")))
     row = node_row(of, last_seen=ago(days=2), removed_at=ago(days=2), model="A100", driver="535.1")

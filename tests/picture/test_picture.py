@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diagnostics.picture import UnreadablePicture, drawn, dumps, load_devices, load_workloads
+from diagnostics.picture import UnreadablePicture, drawing, drawn, dumps, load_devices, load_workloads
 from diagnostics.picture.devices import Devices, GpuCell, NodeLine, Owner
 from diagnostics.picture.workloads import PodLine, WorkloadLine, Workloads
 from diagnostics.snapshot import Condition, Container, Metrics, OwnerKey, Source, State
@@ -113,6 +113,15 @@ def test_a_container_that_cannot_start_says_why() -> None:
     shown = pod_line(phase="Pending", containers=(stuck,), resource_claims=("gpu",))
     assert shown.trouble == "main: ImagePullBackOff: no such image"
     assert not shown.is_waiting
+
+
+def test_a_long_message_is_cut_where_it_shows() -> None:
+    said = Condition("PodScheduled", "False", "Unschedulable", "0/3 nodes are available: " + "x" * 400)
+
+    shown = pod_line(node=None, phase="Pending", conditions=(said,)).trouble
+
+    assert len(shown) == drawing.MOST_CHARACTERS
+    assert shown.endswith("x…")
 
 
 def test_a_container_that_is_just_being_made_is_no_trouble() -> None:
