@@ -7,7 +7,7 @@ from diagnostics.marks import is_fresh, working_activity
 from diagnostics.picture.devices import Devices, GpuCell, NodeLine, Owner
 from diagnostics.picture.stored import Picture
 from diagnostics.picture.workloads import PodLine, WorkloadLine, Workloads
-from diagnostics.snapshot import Gang, Gpu, Node, Pod, Snapshot, Source, gpu_resources
+from diagnostics.snapshot import GPU_RESOURCE_PREFIXES, Gang, Gpu, Node, Pod, Snapshot, Source, gpu_resources
 from diagnostics.text import printable
 
 MOST_CHARACTERS = 300
@@ -128,7 +128,8 @@ def _troubles(node: Node) -> tuple[str, ...]:
 
 
 def _allocatable(node: Node) -> int | None:
-    if not any(name in node.allocatable for name in gpu_resources(node.capacity)):
+    """0 where its plugin was registered once and has gone; None where no plugin ever was."""
+    if not any(name.startswith(GPU_RESOURCE_PREFIXES) for name in node.allocatable):
         return None
     return int(
         sum(

@@ -1,5 +1,6 @@
 """A finding's subject as it was: what the poll saw at which its incident opened, came back or was resolved."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,6 +11,7 @@ from django.views.decorators.http import require_safe
 
 from diagnostics.archive.excerpts import read
 from diagnostics.models import Excerpt, IncidentEvent
+from diagnostics.picture.drawing import cell_name, in_order
 from diagnostics.snapshot import Event, Gpu, LogSignal, Node, Pod, Snapshot, gpu_resources
 from diagnostics.views.finding_page import is_key
 from diagnostics.views.finding_timeline import MOMENTS
@@ -43,7 +45,8 @@ class Seen:
     """Objects of each kind, and where there were more."""
 
     nodes: tuple[SeenNode, ...]
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[tuple[str, Gpu], ...]
+    """(name on its node, GPU), by node and in the order of nvidia-smi"""
     pods: tuple[SeenPod, ...]
     events: tuple[Event, ...]
     """The newest first."""
@@ -100,6 +103,10 @@ def finding_excerpt(request: HtmxRequest, slug: str, finding_id: str) -> HttpRes
     return render_page(request, "pages/finding_excerpt.html", page)
 
 
+def _by_node(gpus: Iterable[Gpu]) -> list[Gpu]:
+    return sorted(in_order(gpus), key=lambda gpu: gpu.node)
+
+
 def _seen(slug: str, snapshot: Snapshot) -> Seen:
     kinds = (
         ("nodes", snapshot.nodes),
@@ -110,7 +117,7 @@ def _seen(slug: str, snapshot: Snapshot) -> Seen:
     )
     return Seen(
         nodes=tuple(_node(slug, node) for node in snapshot.nodes[:MOST_SHOWN]),
-        gpus=snapshot.gpus[:MOST_SHOWN],
+        gpus=tuple((cell_name(gpu), gpu) for gpu in _by_node(snapshot.gpus)[:MOST_SHOWN]),
         pods=tuple(SeenPod(pod=pod, troubles=_troubles(pod)) for pod in snapshot.pods[:MOST_SHOWN]),
         events=snapshot.events[:MOST_SHOWN],
         signals=snapshot.signals[:MOST_SHOWN],

@@ -101,6 +101,12 @@ def test_nodes_without_gpus_are_left_out() -> None:
     assert devices(node("cpu-1", gpus=0)).nodes == ()
 
 
+def test_a_node_whose_plugin_has_gone_offers_none() -> None:
+    gone = {"nvidia.com/gpu": 0.0}
+    (shown,) = devices(node(capacity=gone, allocatable=gone), gpu(0)).nodes
+    assert shown.allocatable == 0
+
+
 def test_a_pod_that_waits_says_why() -> None:
     waits = Condition("PodScheduled", "False", "Unschedulable", "0/3 nodes are available")
     shown = pod_line(phase="Pending", node=None, conditions=(waits,))
