@@ -7,7 +7,16 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from diagnostics.signatures import collectives, gpu_memory, host_memory, kernel, listings, servers
+from diagnostics.signatures import (
+    collectives,
+    driver_install,
+    gpu_memory,
+    host_memory,
+    kernel,
+    listings,
+    operator_pods,
+    servers,
+)
 from diagnostics.signatures.grammar import Numbers, Signature, Words, read_groups, size_bytes
 from diagnostics.signatures.streams import Stream, streams, wrap_width
 from diagnostics.snapshot import LogSignal
@@ -22,6 +31,8 @@ SIGNATURES: tuple[Signature, ...] = (
     *host_memory.SIGNATURES,
     *collectives.SIGNATURES,
     *kernel.SIGNATURES,
+    *driver_install.SIGNATURES,
+    *operator_pods.SIGNATURES,
 )
 
 MOST_OCCURRENCES = 200
