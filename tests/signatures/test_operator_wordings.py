@@ -1,4 +1,4 @@
-"""The many wordings of what the GPU Operator's containers say; each means one thing, and the usual lines mean nothing."""
+"""The many wordings of what the GPU Operator's containers say: each means one thing, the usual lines mean nothing."""
 
 import pytest
 
@@ -60,7 +60,7 @@ WORDINGS: dict[str, tuple[str, ...]] = {
     ),
     "toolkit-cannot-configure-runtime": (
         'level=error msg="error running nvidia-toolkit: unable to setup runtime: unable to '
-        'restart containerd: unable to dial: dial unix /runtime/sock-dir/containerd.sock: connect: no such file or directory"',
+        'restart containerd: unable to dial: dial unix /runtime/sock-dir/containerd.sock: connect: no such "',
         "Error: unable to load crio config",
         'time=x level=fatal msg="unable to flush config: unable to load containerd config"',
     ),
