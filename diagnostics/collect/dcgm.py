@@ -16,11 +16,11 @@ from diagnostics.collect.dcgm_labels import (
     model_name,
     node_hints,
     owner_of,
-    pci_address,
 )
 from diagnostics.collect.dcgm_metrics import METRIC_BY_FIELD, METRIC_BY_NAME, measured
 from diagnostics.collect.readings import DeviceReading
 from diagnostics.snapshot import Metrics, Skipped, Window
+from diagnostics.snapshot.pci import pci_address
 from diagnostics.text import printable
 
 LINGERING = timedelta(minutes=2)
@@ -31,8 +31,13 @@ NAMELESS = "series names no device"
 DUPLICATE = "series occurs twice"
 LEFT_OVER = "sample is older than others of the same device"
 
-_FLAGS = frozenset({"row_remap_failed", "row_remap_pending"})
-_INTEGERS = frozenset({"xid", "clock_event_reasons", "recovery_action"})
+_FLAGS = frozenset({"row_remap_failed", "row_remap_pending", "page_retirement_pending"})
+_INTEGERS = frozenset(
+    {
+        *("xid", "clock_event_reasons", "recovery_action"),
+        *("pcie_link_gen", "pcie_link_gen_max", "pcie_link_width", "pcie_link_width_max"),
+    }
+)
 
 
 class Sample(msgspec.Struct, frozen=True, gc=False):

@@ -1,15 +1,15 @@
 """What the labels of a GPU series say: which device, on which node, held by which pod."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
+
+from diagnostics.snapshot.pci import pci_address
 
 Labels = Mapping[str, str]
 
 _HOST_LABELS = ("Hostname", "hostname", "node", "kubernetes_node", "nodename")
 _EXPORTER = "dcgm-exporter"
 _EXPORTER_NAMESPACES = frozenset({"gpu-operator", "nvidia-gpu-operator", "gke-managed-system"})
-_PCI = re.compile(r"(?:PCI:)?(?:([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?", re.IGNORECASE)
 
 DEVICE_LABELS = ("UUID", "uuid", "gpu", "device", "pci_bus_id", "GPU_I_ID", *_HOST_LABELS, "instance")
 """What `device_key` reads."""
@@ -34,15 +34,6 @@ class DeviceKey(NamedTuple):
     """UUID of the board, else its PCI address, else `gpu <index>`."""
     instance: str
     """MIG GPU instance id; empty for the whole board."""
-
-
-def pci_address(text: str) -> str | None:
-    """`00000000:0f:00.0` from any spelling (`0F:00.0`, `0000:0f:00`, `PCI:0000:0F:00`); else None."""
-    found = _PCI.fullmatch(text.strip())
-    if found is None:
-        return None
-    domain, bus, device, function = found.groups()
-    return f"{domain or '0':0>8}:{bus}:{device}.{function or '0'}".lower()
 
 
 def model_name(text: str) -> str:

@@ -81,6 +81,40 @@ METRICS = (
     _amount("ecc_uncorrectable_volatile", "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "dcgm_ecc_dbe_volatile_total"),
     _amount("clock_event_reasons", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"),
     _amount("recovery_action", "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", "DCGM_FI_DEV_GPU_RECOVERY_ACTION"),
+    _amount("sm_clock_max_mhz", "DCGM_FI_DEV_MAX_SM_CLOCK"),
+    _amount("pcie_link_gen", "DCGM_FI_DEV_PCIE_LINK_GEN"),
+    _amount("pcie_link_gen_max", "DCGM_FI_DEV_PCIE_MAX_LINK_GEN"),
+    _amount("pcie_link_width", "DCGM_FI_DEV_PCIE_LINK_WIDTH"),
+    _amount("pcie_link_width_max", "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH"),
+    _amount("nvlink_crc_flit_errors", "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
+            "DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_TOTAL", "dcgm_nvlink_flit_crc_error_count_total"),
+    _amount("nvlink_crc_data_errors", "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
+            "DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_TOTAL", "dcgm_nvlink_data_crc_error_count_total"),
+    _amount("nvlink_replays", "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL",
+            "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL", "dcgm_nvlink_replay_error_count_total"),
+    _amount("nvlink_recoveries", "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+            "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL", "dcgm_nvlink_recovery_error_count_total",
+            "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", "DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL"),
+    _amount("nvlink_recovery_failures", "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS",
+            "DCGM_FI_DEV_NVLINK_RECOVERY_FAILED_TOTAL"),
+    # DCGM's header says microseconds; NVML, whose value it hands on, and the exporter say nanoseconds.
+    _amount("thermal_violation_s", "DCGM_FI_DEV_THERMAL_VIOLATION", "dcgm_thermal_violation", scale=1e-9),
+    _amount("power_violation_s", "DCGM_FI_DEV_POWER_VIOLATION", "dcgm_power_violation", scale=1e-9),
+    Metric("temperature_slowdown_c", ("DCGM_FI_DEV_SLOWDOWN_TEMP", "DCGM_FI_DEV_GPU_TEMP_SLOWDOWN_CELSIUS")),
+    Metric("temperature_shutdown_c", ("DCGM_FI_DEV_SHUTDOWN_TEMP", "DCGM_FI_DEV_GPU_TEMP_SHUTDOWN_CELSIUS")),
+    Metric("memory_temperature_limit_c",
+           ("DCGM_FI_DEV_MEM_MAX_OP_TEMP", "DCGM_FI_DEV_MEMORY_MAX_OP_TEMP_CELSIUS")),
+    _amount("ecc_correctable_volatile", "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "dcgm_ecc_sbe_volatile_total"),
+    _amount("ecc_correctable_aggregate", "DCGM_FI_DEV_ECC_SBE_AGG_TOTAL", "dcgm_ecc_sbe_aggregate_total"),
+    _amount("ecc_uncorrectable_aggregate", "DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", "dcgm_ecc_dbe_aggregate_total"),
+    _amount("remapped_rows_correctable", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
+            "DCGM_FI_DEV_ROW_REMAP_CORRECTABLE_TOTAL"),
+    _amount("retired_pages_correctable", "DCGM_FI_DEV_RETIRED_SBE", "DCGM_FI_DEV_PAGE_RETIRED_SBE_TOTAL",
+            "dcgm_retired_pages_sbe"),
+    _amount("retired_pages_uncorrectable", "DCGM_FI_DEV_RETIRED_DBE", "DCGM_FI_DEV_PAGE_RETIRED_DBE_TOTAL",
+            "dcgm_retired_pages_dbe"),
+    _amount("page_retirement_pending", "DCGM_FI_DEV_RETIRED_PENDING", "DCGM_FI_DEV_PAGE_RETIRED_PENDING",
+            "dcgm_retired_pages_pending"),
 )  # fmt: skip
 
 METRIC_BY_FIELD = {metric.field: metric for metric in METRICS}
@@ -100,6 +134,19 @@ WINDOW_FIELDS = (
 
 ACTIVITY_FIELDS = WINDOW_FIELDS[:5]
 """Engine activity: the larger of these is how busy a device was."""
+
+COUNTERS = (
+    "pcie_replays",
+    "nvlink_crc_flit_errors",
+    "nvlink_crc_data_errors",
+    "nvlink_replays",
+    "nvlink_recoveries",
+    "nvlink_recovery_failures",
+    "ecc_uncorrectable_volatile",
+    "thermal_violation_s",
+    "power_violation_s",
+)
+"""Fields of `Metrics` that only rise until the driver is loaded anew; `Window` has by how much, as `<field>_grown`."""
 
 XID_COUNT = "DCGM_EXP_XID_ERRORS_COUNT"
 """Computed by the exporter, off by default: Xids per code (label `xid`) in a sliding window, mostly 5 min."""

@@ -126,6 +126,7 @@ class _Poll:
     def _look_back(self, connection: Connection) -> None:
         for query in self._questions.windows():
             self._back.take_stats(self._series(connection, query, Source.WINDOW))
+        self._back.take_growth(self._series(connection, self._questions.growth(), Source.WINDOW))
         start, step_s = self._now - self._span, round(self._step.total_seconds())
         try:
             xids = self._questions.xids(round(self._now.timestamp()))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from diagnostics.collect.dcgm import Board, Skips
 from diagnostics.collect.dcgm_labels import DeviceKey, device_key, owner_of
-from diagnostics.collect.dcgm_metrics import METRIC_BY_FIELD, measured
+from diagnostics.collect.dcgm_metrics import COUNTERS, METRIC_BY_FIELD, measured
 from diagnostics.collect.prometheus_connection import Series, number
 from diagnostics.collect.promql import MEASURE, WINDOW_LABELS
 from diagnostics.collect.window_parts import (
@@ -42,6 +42,7 @@ class WindowAnswers:
         self._pieces: dict[DeviceKey, Pieces] = {}
         self._gauges: Courses = defaultdict(lambda: defaultdict(dict))
         self._counts: Courses = defaultdict(lambda: defaultdict(dict))
+        self._growth: dict[DeviceKey, dict[str, float]] = defaultdict(dict)
 
     def take_stats(self, answer: Iterable[Series]) -> None:
         """An answer to one of `Questions.windows`."""
@@ -60,6 +61,20 @@ class WindowAnswers:
             by_job = self._pieces.setdefault(key, {}).setdefault(field, {}).setdefault(owner_of(labels), {})
             job = labels.get("job", "")
             by_job[job] = in_succession(by_job[job], covered) if job in by_job else covered
+
+    def take_growth(self, answer: Iterable[Series]) -> None:
+        """The answer to `Questions.growth`."""
+        for series in answer:
+            field = series.metric.get(MEASURE, "")
+            key, value = device_key(series.metric), number(series)
+            if key is None or value is None or field not in COUNTERS:
+                continue
+            try:
+                rise = measured(METRIC_BY_FIELD[field], value)
+            except ValueError as unusable:
+                self._skips.add(f"{unusable} (over the window)", field)
+                continue
+            self._growth[key][field] = max(rise, self._growth[key].get(field, 0.0))
 
     def take_gauges(self, answer: Iterable[Series]) -> None:
         """An answer to `Questions.xids`."""
@@ -91,7 +106,8 @@ class WindowAnswers:
                 # Two jobs scrape the same exporter: the one that saw more of it counts.
                 piece = max(by_owner[owner].values(), key=lambda covered: covered.count)
                 stats[field] = at_once(stats[field], piece) if field in stats else piece
-        return window_from(stats, interval.total_seconds(), span, self._xids(key, step))
+        growth = self._growth.get(key, {})
+        return window_from(stats, interval.total_seconds(), span, self._xids(key, step), growth)
 
     def _xids(self, key: DeviceKey, step: timedelta) -> tuple[XidSeen, ...]:
         gauge = self._gauges[key][0] if key in self._gauges else {}

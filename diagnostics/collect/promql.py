@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from diagnostics.collect.dcgm_labels import DEVICE_LABELS, IDENTITY_LABELS, OWNER_LABELS
-from diagnostics.collect.dcgm_metrics import METRIC_BY_FIELD, METRICS, WINDOW_FIELDS, XID_COUNT
+from diagnostics.collect.dcgm_metrics import COUNTERS, METRIC_BY_FIELD, METRICS, WINDOW_FIELDS, XID_COUNT
 
 MEASURE = "measure"
 """Label that tells the parts of a window query apart: `max utilization_ratio`."""
@@ -57,6 +57,11 @@ class Questions:
             for batch in batches
         ]
 
+    def growth(self) -> str:
+        """By how much each of COUNTERS rose over the span, per device; the field is in the label MEASURE."""
+        each = " or ".join(self._growth(field) for field in COUNTERS)
+        return f"max {_by((MEASURE, *DEVICE_LABELS))} ({each})"
+
     def xids(self, end_s: int) -> str:
         """For a range query that ends at `end_s`: the gauge of each device on which it is not always 0."""
         names = METRIC_BY_FIELD["xid"].names
@@ -80,6 +85,11 @@ class Questions:
         names = METRIC_BY_FIELD[field].names
         each = " or ".join(f"{stat}_over_time({self._selector(name)}{self._range})" for name in names)
         return f'label_replace({each}, "{MEASURE}", "{stat} {field}", "", "")'
+
+    def _growth(self, field: str) -> str:
+        names = METRIC_BY_FIELD[field].names
+        each = " or ".join(f"increase({self._selector(name)}{self._range})" for name in names)
+        return f'label_replace({each}, "{MEASURE}", "{field}", "", "")'
 
     def _any_of(self, names: Iterable[str]) -> str:
         return self._braces(f'__name__=~"{"|".join(names)}"')

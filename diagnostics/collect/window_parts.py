@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
 
 import msgspec
 
@@ -47,21 +49,39 @@ def at_once(first: Covered, second: Covered) -> Covered:
     )
 
 
+def growth_of(values: Iterable[float]) -> float | None:
+    """By how much a counter rose, oldest value first; None with fewer than two.
+
+    Where it falls, the driver was loaded anew and it began at 0 (as Prometheus's `increase`).
+    """
+    kept = list(values)
+    if len(kept) < 2:
+        return None
+    return sum(after - before if after >= before else after for before, after in pairwise(kept))
+
+
 def window_from(
-    stats: Mapping[str, Covered], interval_s: float, span: timedelta, xids: tuple[XidSeen, ...] = ()
+    stats: Mapping[str, Covered],
+    interval_s: float,
+    span: timedelta,
+    xids: tuple[XidSeen, ...] = (),
+    growth: Mapping[str, float] | None = None,
 ) -> Window:
-    """The window over `span`; `interval_s`: seconds from one sample to the next, when none is missing.
+    """The window over `span`; `interval_s`: seconds from one sample to the next, when none is missing; `growth`:
+    one of COUNTERS -> by how much it rose.
 
     `coverage_ratio` is that of the least covered metric in it.
     """
     best = max((s.count for s in stats.values()), default=0)
     kept = {f: s for f, s in stats.items() if f in WINDOW_FIELDS and s.count >= FIELD_COVERAGE_MIN * best}
     least = min((s.count for s in kept.values()), default=0)
+    found: dict[str, Any] = {field: Stat(s.min, s.mean, s.max) for field, s in kept.items()}
+    found |= {f"{field}_grown": rise for field, rise in (growth or {}).items()}
     return Window(
         span=span,
         coverage_ratio=min(1.0, least * interval_s / span.total_seconds()),
         xids=xids,
-        **{field: Stat(s.min, s.mean, s.max) for field, s in kept.items()},
+        **found,
     )
 
 

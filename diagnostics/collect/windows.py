@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 import zstandard
 
-from diagnostics.collect.dcgm_metrics import ACTIVITY_FIELDS, WINDOW_FIELDS
-from diagnostics.collect.window_parts import of_values, window_from, xids_of
+from diagnostics.collect.dcgm_metrics import ACTIVITY_FIELDS, COUNTERS, WINDOW_FIELDS
+from diagnostics.collect.window_parts import growth_of, of_values, window_from, xids_of
 from diagnostics.snapshot import Gpu, Metrics, Window
 
 SLACK = timedelta(minutes=5)
@@ -27,7 +27,7 @@ DEFAULT_INTERVAL = timedelta(seconds=60)
 MOST_BYTES = 64 * 2**20
 """Of one poll, unpacked; 8,000 GPUs come to about 2 MiB."""
 
-_FIELDS = (*WINDOW_FIELDS, "xid")
+_FIELDS = (*WINDOW_FIELDS, *COUNTERS, "xid")
 COLUMNS = ("time", *_FIELDS)
 
 
@@ -88,8 +88,8 @@ def extended(
 def windows_of(recent: RecentSamples, taken_at: datetime, span: timedelta) -> dict[str, Window]:
     """Slot -> what the device did in the `span` before `taken_at`, while its last known holders held it.
 
-    A sample with none of these holders is left out, so that a new holder starts with little coverage; Xids are
-    the device's, whoever held it. Slots without a sample in the span are absent.
+    A sample with none of these holders is left out, so that a new holder starts with little coverage; Xids and
+    counters are the device's, whoever held it. Slots without a sample in the span are absent.
     """
     end = taken_at.timestamp()
     start = end - span.total_seconds()
@@ -105,7 +105,12 @@ def windows_of(recent: RecentSamples, taken_at: datetime, span: timedelta) -> di
             if (covered := of_values(v for row in held if not math.isnan(v := row.values[column])))
         }
         gauge = [(_moment(row.time), int(code)) for row in rows if not math.isnan(code := row.values[-1])]
-        found[slot] = window_from(stats, interval, span, xids_of(gauge))
+        growth = {
+            field: grown
+            for column, field in enumerate(COUNTERS, len(WINDOW_FIELDS))
+            if (grown := growth_of(v for row in rows if not math.isnan(v := row.values[column]))) is not None
+        }
+        found[slot] = window_from(stats, interval, span, xids_of(gauge), growth)
     return found
 
 

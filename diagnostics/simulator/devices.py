@@ -60,6 +60,32 @@ class Device:
         return self.mig_uuid or self.uuid
 
 
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The health of one board, and what of it changes since `since`; the defaults are a healthy one."""
+
+    since: datetime | None = None
+    row_remap_pending: bool = False
+    row_remap_failed: bool = False
+    ecc_uncorrectable_per_h: float = 0.0
+    pcie_gen: int = 5
+    pcie_width: int = 16
+    pcie_replays_per_min: float = 0.0
+    nvlink_recoveries_per_h: float = 0.0
+    nvlink_crc_errors_per_min: float = 0.0
+    clock_event_reasons: int | None = None
+    """Bits of NVML; None: those of what it does."""
+    sm_clock_most_mhz: int = 1980
+    thermal_violation_ratio: float = 0.0
+    """Share of the time in which heat lowers its clocks."""
+
+    def counted(self, per_hour: float, at: datetime) -> int:
+        """A counter that rises at this rate since `since`."""
+        if self.since is None or at <= self.since:
+            return 0
+        return int(per_hour * (at - self.since).total_seconds() / 3600)
+
+
 @dataclass
 class SimNode:
     name: str
@@ -73,6 +99,12 @@ class SimNode:
     """UUIDs of the GPUs that the device plugin has marked unhealthy."""
     fallen: set[str] = field(default_factory=set)
     """UUIDs of the GPUs that are off the bus: they answer nobody."""
+    vanished: set[str] = field(default_factory=set)
+    """UUIDs of the GPUs that the exporter, started since, does not find any more."""
+    boards: dict[str, Board] = field(default_factory=dict)
+    """By UUID, where a board is not as it should be."""
+    conditions: tuple[tuple[str, str, str, str], ...] = ()
+    """Type, status, reason and message of what others than the kubelet say of the node."""
     xids: dict[str, int] = field(default_factory=dict)
     """By UUID: the last Xid since the exporter started."""
     lost_since: datetime | None = None

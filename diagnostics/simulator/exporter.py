@@ -1,11 +1,11 @@
 """dcgm-exporter's text: one page a node, as exporter 3.3 prints it."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from diagnostics.simulator.activity import IDLE_W, Reading, reading, sampled_at
+from diagnostics.simulator.activity import IDLE_W, reading, sampled_at
+from diagnostics.simulator.board_metrics import BOARD_METRICS
 from diagnostics.simulator.build import build
 from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.devices import (
@@ -14,10 +14,12 @@ from diagnostics.simulator.devices import (
     MODEL,
     POWER_LIMIT_W,
     RESERVED_MIB,
+    Board,
     Device,
     SimNode,
 )
 from diagnostics.simulator.identity import number_of
+from diagnostics.simulator.measured import Metric, Sample
 from diagnostics.simulator.workloads import SimPod
 from diagnostics.simulator.world import World
 
@@ -37,29 +39,12 @@ XID_TEXTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What is known of one device at one instant."""
-
-    device: Device
-    reading: Reading
-    xid: int
-    energy_mj: int
-    memory_total_mib: int
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    name: str
-    help: str
-    value: Callable[[Sample], float]
-    type: str = "gauge"
-    is_whole_gpu: bool = False
-    """DCGM has no value for a MIG instance, and the line is missing."""
-
-
 METRICS = (
-    Metric("DCGM_FI_DEV_SM_CLOCK", "SM clock frequency (in MHz).", lambda s: s.reading.sm_clock_mhz),
+    Metric(
+        "DCGM_FI_DEV_SM_CLOCK",
+        "SM clock frequency (in MHz).",
+        lambda s: min(s.reading.sm_clock_mhz, s.board.sm_clock_most_mhz),
+    ),
     Metric("DCGM_FI_DEV_MEM_CLOCK", "Memory clock frequency (in MHz).", lambda _: 2619),
     Metric("DCGM_FI_DEV_MEMORY_TEMP", "Memory temperature (in C).", lambda s: int(_temperature(s) + 9)),
     Metric("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", lambda s: int(_temperature(s))),
@@ -70,7 +55,6 @@ METRICS = (
         lambda s: s.energy_mj,
         "counter",
     ),
-    Metric("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "Total number of PCIe retries.", lambda _: 0, "counter"),
     Metric(
         "DCGM_FI_DEV_GPU_UTIL",
         "GPU utilization (in %).",
@@ -101,7 +85,6 @@ METRICS = (
         lambda _: 0,
         "counter",
     ),
-    Metric("DCGM_FI_DEV_ROW_REMAP_FAILURE", "Whether remapping of rows has failed", lambda _: 0),
     Metric(
         "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
         "Total number of NVLink bandwidth counters for all lanes.",
@@ -145,7 +128,7 @@ _UP = Metric("up", "", lambda _: 1)
 POWER_LIMIT = Metric(
     "DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "Enforced power limit (in W).", lambda _: POWER_LIMIT_W
 )
-METRIC_NAMES = frozenset(metric.name for metric in (*METRICS, POWER_LIMIT, SM_ACTIVE))
+METRIC_NAMES = frozenset(metric.name for metric in (*METRICS, *BOARD_METRICS, POWER_LIMIT, SM_ACTIVE))
 
 
 def page(world: World, node: SimNode) -> str:
@@ -187,7 +170,7 @@ def history(config: WorldConfig, start: datetime, end: datetime, step: timedelta
 
 def families(world: World, node: SimNode) -> Iterator[tuple[Metric, list[tuple[Labels, float]]]]:
     """The samples of one node by metric, each with its labels in the exporter's order."""
-    metrics = [*METRICS]
+    metrics = [*METRICS, *BOARD_METRICS]
     if world.config.power_limit:
         metrics.insert(5, POWER_LIMIT)
     if world.config.sm_active:
@@ -200,7 +183,8 @@ def families(world: World, node: SimNode) -> Iterator[tuple[Metric, list[tuple[L
         is_xid = metric.name == XID_METRIC
         found = []
         for one, labels in zip(samples, with_xid if is_xid else usual, strict=True):
-            is_silent = one.device.uuid in node.fallen and not is_xid
+            uuid = one.device.uuid
+            is_silent = uuid in node.vanished or (uuid in node.fallen and not is_xid)
             if not is_silent and not (metric.is_whole_gpu and one.device.mig_profile):
                 found.append((labels, metric.value(one)))
         if found:
@@ -232,7 +216,9 @@ def sample(world: World, device: Device, holder: SimPod | None) -> Sample:
     total = MEMORY_MIB
     if device.mig_profile:
         total = int(float(device.mig_profile.split(".")[1].removesuffix("gb")) * 998)
-    return Sample(device, now, node.xids.get(device.uuid, 0), int(energy * 1000), total)
+    board = node.boards.get(device.uuid, Board())
+    xid = node.xids.get(device.uuid, 0)
+    return Sample(device, now, xid, int(energy * 1000), total, board, moment)
 
 
 def _labels(world: World, one: Sample, holder: SimPod | None, *, has_xid: bool = False) -> Labels:

@@ -68,6 +68,33 @@ class Metrics(Struct, frozen=True, kw_only=True):
     ecc_uncorrectable_volatile: float | None = None
     clock_event_reasons: int | None = None
     recovery_action: int | None = None
+    sm_clock_max_mhz: float | None = None
+    pcie_link_gen: int | None = None
+    pcie_link_gen_max: int | None = None
+    """The most that board and slot can do together."""
+    pcie_link_width: int | None = None
+    pcie_link_width_max: int | None = None
+    nvlink_crc_flit_errors: float | None = None
+    nvlink_crc_data_errors: float | None = None
+    nvlink_replays: float | None = None
+    nvlink_recoveries: float | None = None
+    nvlink_recovery_failures: float | None = None
+    """Counters over all links of the GPU, since the driver was loaded; the last one from NVLink 5 on."""
+    thermal_violation_s: float | None = None
+    power_violation_s: float | None = None
+    """Seconds with lowered clocks since the driver was loaded."""
+    temperature_slowdown_c: float | None = None
+    temperature_shutdown_c: float | None = None
+    memory_temperature_limit_c: float | None = None
+    ecc_correctable_volatile: float | None = None
+    ecc_correctable_aggregate: float | None = None
+    ecc_uncorrectable_aggregate: float | None = None
+    """Volatile: since the driver was loaded. Aggregate: in the board's life."""
+    remapped_rows_correctable: float | None = None
+    retired_pages_correctable: float | None = None
+    retired_pages_uncorrectable: float | None = None
+    page_retirement_pending: bool | None = None
+    """Pages: up to Turing, in place of remapped rows."""
 
     @property
     def memory_total_bytes(self) -> float | None:
@@ -112,6 +139,16 @@ class Window(Struct, frozen=True, kw_only=True):
     memory_used_bytes: Stat | None = None
     power_w: Stat | None = None
     xids: tuple[XidSeen, ...] = ()
+    pcie_replays_grown: float | None = None
+    nvlink_crc_flit_errors_grown: float | None = None
+    nvlink_crc_data_errors_grown: float | None = None
+    nvlink_replays_grown: float | None = None
+    nvlink_recoveries_grown: float | None = None
+    nvlink_recovery_failures_grown: float | None = None
+    ecc_uncorrectable_volatile_grown: float | None = None
+    thermal_violation_s_grown: float | None = None
+    power_violation_s_grown: float | None = None
+    """By how much counters of the device rose over the span, whoever held it; None where that is not known."""
 
 
 class Gpu(Struct, frozen=True, kw_only=True):

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnostics.collect.dcgm import Sample, Skips, devices_from
-from diagnostics.collect.dcgm_labels import is_exporter, model_name, owner_of, pci_address
+from diagnostics.collect.dcgm_labels import is_exporter, model_name, owner_of
 from diagnostics.collect.dcgm_metrics import METRIC_BY_NAME, METRICS, WINDOW_FIELDS
 from diagnostics.snapshot import Metrics, Window
+from diagnostics.snapshot.pci import pci_address
 
 AT = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)
 BOARD = {
@@ -293,3 +294,41 @@ def test_survives_any_labels_and_values(samples: list[Sample]) -> None:
         assert all(pod.count("/") >= 1 for pod in device.pods)
         ratios = [getattr(device.metrics, f) for f in Metrics.__struct_fields__ if f.endswith("_ratio")]
         assert all(ratio is None or 0 <= ratio <= 1 for ratio in ratios)
+
+
+@pytest.mark.parametrize(
+    ("names", "field", "value", "read"),
+    [
+        (("DCGM_FI_DEV_PCIE_LINK_WIDTH",), "pcie_link_width", 8, 8),
+        (("DCGM_FI_DEV_PCIE_MAX_LINK_GEN",), "pcie_link_gen_max", 5, 5),
+        (
+            (
+                "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+                "DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_TOTAL",
+                "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS",
+            ),
+            "nvlink_recoveries",
+            4,
+            4,
+        ),
+        (("DCGM_FI_DEV_THERMAL_VIOLATION", "dcgm_thermal_violation"), "thermal_violation_s", 5e9, 5),
+        (
+            ("DCGM_FI_DEV_RETIRED_PENDING", "DCGM_FI_DEV_PAGE_RETIRED_PENDING"),
+            "page_retirement_pending",
+            2,
+            True,
+        ),
+        (
+            ("DCGM_FI_DEV_SLOWDOWN_TEMP", "DCGM_FI_DEV_GPU_TEMP_SLOWDOWN_CELSIUS"),
+            "temperature_slowdown_c",
+            87,
+            87,
+        ),
+    ],
+)
+def test_reads_health_under_old_and_new_names(
+    names: tuple[str, ...], field: str, value: float, read: float
+) -> None:
+    for name in names:
+        (device,) = devices_from([sample(name, value)])
+        assert getattr(device.metrics, field) == pytest.approx(read), name

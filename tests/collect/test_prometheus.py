@@ -84,7 +84,7 @@ def test_asks_a_fixed_number_of_questions_with_get_alone() -> None:
     with prometheus() as fake:
         read(fake.url)
     assert {a.method for a in fake.asked} == {"GET"}
-    assert len(fake.asked) == 12
+    assert len(fake.asked) == 13
     assert {kind_of(a.query["query"]) for a in fake.asked} == set(KINDS)
 
 
@@ -347,3 +347,21 @@ def test_recorded_counts_are_numbers() -> None:
     counts = [s for s in recorded("windows")["data"]["result"] if s["metric"]["measure"].startswith("count")]
     assert counts
     assert all(math.isfinite(float(s["value"][1])) for s in counts)
+
+
+def test_growth_of_counters_goes_into_the_window() -> None:
+    labels = {"UUID": "GPU-a", "Hostname": "gpu-node-01", "instance": "10.0.0.1:9400"}
+
+    def answer(kind: str, asked: Asked) -> Any:
+        if kind != "windows" or "increase(" not in asked.query["query"]:
+            return None
+        told = (("pcie_replays", "31.5"), ("thermal_violation_s", "9e10"), ("no_such_field", "1"))
+        rows = [{"metric": labels | {"measure": f}, "value": [NOW.timestamp(), v]} for f, v in told]
+        return {"status": "success", "data": {"resultType": "vector", "result": rows}}
+
+    with prometheus(answer) as fake:
+        grown = device(read(fake.url), "GPU-a").window
+    assert grown is not None
+    assert grown.pcie_replays_grown == 31.5
+    assert grown.thermal_violation_s_grown == pytest.approx(90)
+    assert grown.nvlink_recoveries_grown is None

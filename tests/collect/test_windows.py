@@ -299,3 +299,25 @@ def test_survives_any_bytes(data: bytes) -> None:
 )
 def test_activity_is_the_largest_that_is_collected(metrics: dict[str, float], expected: float | None) -> None:
     assert activity(Metrics(**metrics)) == expected  # type: ignore[arg-type]
+
+
+def test_a_counter_grows_by_the_sum_of_its_rises() -> None:
+    recent = polled(
+        {3: gpu(nvlink_recoveries=7.0), 2: gpu(nvlink_recoveries=9.0), 1: gpu(nvlink_recoveries=9.0)}
+    )
+    assert window(recent).nvlink_recoveries_grown == 2
+    assert window(recent).pcie_replays_grown is None, "not collected is not zero"
+
+
+def test_a_counter_that_falls_began_anew() -> None:
+    recent = polled({3: gpu(pcie_replays=500.0), 2: gpu(pcie_replays=0.0), 1: gpu(pcie_replays=3.0)})
+    assert window(recent).pcie_replays_grown == 3
+
+
+def test_one_sample_of_a_counter_shows_no_growth() -> None:
+    assert window(polled({1: gpu(pcie_replays=500.0)})).pcie_replays_grown is None
+
+
+def test_a_counter_is_the_devices_whoever_held_it() -> None:
+    recent = polled({2: gpu("team-a/old", pcie_replays=5.0), 1: gpu("team-b/new", pcie_replays=6.0)})
+    assert window(recent).pcie_replays_grown == 1

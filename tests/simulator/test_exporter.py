@@ -35,7 +35,7 @@ def test_each_node_has_a_page_with_all_its_gpus(cluster: SimulatedCluster) -> No
             text = answer.read().decode()
         families = {f.name: f for f in text_string_to_metric_families(text)}
         assert len(families["DCGM_FI_DEV_GPU_UTIL"].samples) == 8
-        assert len(families) == 27
+        assert len(families) == 39
 
 
 def test_labels_name_the_board_the_node_and_the_holder() -> None:

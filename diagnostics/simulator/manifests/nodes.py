@@ -26,7 +26,7 @@ def encoded_node(world: World, node: SimNode) -> bytes:
     """The same bytes as long as nothing of it changes."""
     key = (
         *(world.config.seed, node.name, node.rack, node.pool, node.taints, node.created, node.lost_since),
-        *(node.boots, node.ready_since, node.is_cordoned),
+        *(node.boots, node.ready_since, node.is_cordoned, node.conditions),
         *(node.driver_gone_since, _heartbeat(world, node), *node.labels.items()),
         *(*node.allocatable().items(), *node.capacity().items()),
     )
@@ -247,6 +247,16 @@ def _conditions(node: SimNode, heartbeat: datetime) -> list[Json]:
             "message": (lost if node.lost_since else said)[2],
         }
         for kind, *said in good
+    ] + [
+        {
+            "type": kind,
+            "status": status,
+            "lastHeartbeatTime": rfc3339(heartbeat),
+            "lastTransitionTime": rfc3339(heartbeat),
+            "reason": reason,
+            "message": message,
+        }
+        for kind, status, reason, message in node.conditions
     ]
 
 
