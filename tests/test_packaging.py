@@ -93,11 +93,20 @@ def test_the_role_reads_exactly_what_is_collected() -> None:
         for verb in rule["verbs"]
     }
     listed = {
-        "": {"events", "namespaces", "nodes", "pods", "services"},
+        "": {
+            "events", "namespaces", "nodes", "pods", "services",
+            "limitranges", "persistentvolumeclaims", "persistentvolumes", "resourcequotas",
+        },
         "events.k8s.io": {"events"},
         "apps": {"daemonsets", "deployments", "replicasets", "statefulsets"},
         "batch": {"cronjobs", "jobs"},
-    }
+        "discovery.k8s.io": {"endpointslices"},
+        "networking.k8s.io": {"networkpolicies"},
+        "node.k8s.io": {"runtimeclasses"},
+        "policy": {"poddisruptionbudgets"},
+        "scheduling.k8s.io": {"priorityclasses"},
+        "storage.k8s.io": {"storageclasses"},
+    }  # fmt: skip
     expected = {
         (group, kind, verb) for group, kinds in listed.items() for kind in kinds for verb in ("get", "list")
     }

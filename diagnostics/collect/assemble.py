@@ -79,6 +79,8 @@ def assemble(
         events=objects.events,
         namespaces=objects.namespaces,
         services=objects.services,
+        storage=objects.storage,
+        policy=objects.policy,
         gpus=gpus,
         gangs=gangs_of(pods, objects.workloads),
         signals=logs.signals,

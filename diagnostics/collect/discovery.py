@@ -24,6 +24,16 @@ KNOWN: dict[str, tuple[ServedApi, ...]] = {
         ServedApi("batch", "v1", "cronjobs", "CronJob"),
         ServedApi("batch", "v1beta1", "cronjobs", "CronJob"),
     ),
+    "persistentvolumeclaims": (ServedApi("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),),
+    "persistentvolumes": (ServedApi("", "v1", "persistentvolumes", "PersistentVolume"),),
+    "storageclasses": (ServedApi("storage.k8s.io", "v1", "storageclasses", "StorageClass"),),
+    "resourcequotas": (ServedApi("", "v1", "resourcequotas", "ResourceQuota"),),
+    "limitranges": (ServedApi("", "v1", "limitranges", "LimitRange"),),
+    "networkpolicies": (ServedApi("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"),),
+    "endpointslices": (ServedApi("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),),
+    "runtimeclasses": (ServedApi("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass"),),
+    "priorityclasses": (ServedApi("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass"),),
+    "poddisruptionbudgets": (ServedApi("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),),
 }
 """Resource -> the versions that we can read, the preferred one first."""
 

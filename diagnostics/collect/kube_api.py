@@ -12,6 +12,14 @@ from diagnostics.collect.kube_client import KubeConnection
 from diagnostics.collect.listing import Listing, read_list
 from diagnostics.collect.readings import ClusterObjects
 from diagnostics.collect.refusal import Refused
+from diagnostics.collect.several_lists import (
+    Lists,
+    Reader,
+    policy_of,
+    policy_readers,
+    storage_of,
+    storage_readers,
+)
 from diagnostics.collect.target import Target
 from diagnostics.collect.wire.events import EventConverter, EventWire
 from diagnostics.collect.wire.listing import ItemReader
@@ -41,6 +49,7 @@ from diagnostics.text import listed
 
 KUBERNETES_SOURCES = (
     Source.NODES, Source.PODS, Source.EVENTS, Source.NAMESPACES, Source.SERVICES, Source.WORKLOADS,
+    Source.STORAGE, Source.POLICY,
 )  # fmt: skip
 _WORKLOADS = ("deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs")
 _SYSTEM_NAMESPACE = "kube-system"
@@ -57,7 +66,7 @@ def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
     with ThreadPoolExecutor(1, thread_name_prefix="lists") as beside:
         others = beside.submit(_others, pass_)
         pods = pass_.one(Source.PODS, "pods", lambda _: ItemReader(PodWire, PodConverter()))
-        events, namespaces, services, workloads = others.result()
+        events, namespaces, services, workloads, storage, policy = others.result()
     pass_.statuses.sort(key=lambda status: KUBERNETES_SOURCES.index(status.name))
     pass_.apis.sort(key=lambda api: (api.group, api.resource))
     return ClusterObjects(
@@ -72,16 +81,22 @@ def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
         events=tuple(events),
         namespaces=tuple(namespaces),
         services=tuple(services),
+        storage=storage_of(storage, pods),
+        policy=policy_of(policy, pods),
     )
 
 
-def _others(pass_: "_Pass") -> tuple[list[Event], list[Namespace], list[Service], list[Workload]]:
-    """Events before workloads, which change least."""
+def _others(
+    pass_: "_Pass",
+) -> tuple[list[Event], list[Namespace], list[Service], list[Workload], Lists, Lists]:
+    """Events before workloads and the rest, which change least."""
     return (
         pass_.one(Source.EVENTS, "events", lambda _: ItemReader(EventWire, EventConverter())),
         pass_.one(Source.NAMESPACES, "namespaces", lambda _: ItemReader(NamespaceWire, NamespaceConverter())),
         pass_.one(Source.SERVICES, "services", lambda _: ItemReader(ServiceWire, ServiceConverter())),
         pass_.workloads(),
+        pass_.several(Source.STORAGE, storage_readers()),
+        pass_.several(Source.POLICY, policy_readers()),
     )
 
 
@@ -123,30 +138,39 @@ class _Pass:
         return listing.items
 
     def workloads(self) -> list[Workload]:
-        """Read the controllers' lists into one source: partial where some of them are missing."""
+        """The controllers' lists in one source."""
+        found = self.several(
+            Source.WORKLOADS,
+            dict.fromkeys(
+                _WORKLOADS,
+                lambda api: ItemReader(WorkloadWire, WorkloadConverter(api.kind, api.api_version)),
+            ),
+        )
+        return [item for items in found.values() for item in items or ()]
+
+    def several(self, source: Source, readers: dict[str, Reader]) -> Lists:
+        """Read several lists as one source: partial where some of them are missing, which are None."""
         started, read_at = time.monotonic(), self._connection.clock()
         listings = {
-            resource: self._listing(
-                resource,
-                lambda api: ItemReader(WorkloadWire, WorkloadConverter(api.kind, api.api_version)),
-                keeps_broken=False,
-            )
-            for resource in _WORKLOADS
+            resource: self._listing(resource, reader, keeps_broken=False)
+            for resource, reader in readers.items()
         }
-        found = [item for listing in listings.values() for item in listing.items]
         state, detail = _joint(listings)
         self.statuses.append(
             SourceStatus(
-                name=Source.WORKLOADS,
+                name=source,
                 state=state,
                 detail=detail,
-                items=len(found) if state.is_usable else None,
+                items=sum(len(listing.items) for listing in listings.values()) if state.is_usable else None,
                 seconds=time.monotonic() - started,
                 read_at=read_at,
                 skipped=_merged(skip for listing in listings.values() for skip in listing.skipped),
             )
         )
-        return found
+        return {
+            resource: listing.items if listing.state.is_usable else None
+            for resource, listing in listings.items()
+        }
 
     def _listing[T](
         self, resource: str, reader: Callable[[ServedApi], ItemReader[T]], *, keeps_broken: bool

@@ -17,6 +17,8 @@ from diagnostics.snapshot import (
     Window,
     Workload,
 )
+from diagnostics.snapshot.policy import Policy
+from diagnostics.snapshot.storage import Storage
 
 
 class ClusterObjects(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +37,8 @@ class ClusterObjects(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     namespaces: tuple[Namespace, ...] = ()
     services: tuple[Service, ...] = ()
+    storage: Storage = Storage()
+    policy: Policy = Policy()
 
 
 class DeviceReading(msgspec.Struct, frozen=True, kw_only=True):

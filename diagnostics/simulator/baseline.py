@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from diagnostics.simulator import lifecycle
+from diagnostics.simulator.claims import ZONE
 from diagnostics.simulator.templates import cpu_only, notebook, server, single, torchrun, triton
 from diagnostics.simulator.timestamps import DAY, HOUR, MINUTE
 from diagnostics.simulator.workloads import PodTemplate, Workload
@@ -17,6 +18,7 @@ def deploy(world: World) -> None:
     _serving(world)
     _interactive(world)
     _ended(world)
+    _stores(world)
     platform(world)
 
 
@@ -95,6 +97,14 @@ def _ended(world: World) -> None:
     for key in range(3):
         done = lifecycle.succeeded(start, start + (31 + key) * MINUTE)
         world.place(evaluation, "gpu-03", key, done)
+
+
+def _stores(world: World) -> None:
+    """Bound volumes, and a quota with room left."""
+    world.claim("research/checkpoints", "shared-files", age=30 * DAY, size="20Ti")
+    world.claim("serving/models", "shared-files", age=30 * DAY, size="4Ti")
+    world.claim("vision/scratch", "fast-block", age=9 * DAY, zone=ZONE)
+    world.quotas["data-science"] = {"pods": "50", "requests.nvidia.com/gpu": "24"}
 
 
 def platform(world: World) -> None:

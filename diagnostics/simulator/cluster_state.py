@@ -11,7 +11,7 @@ import msgspec
 from diagnostics.simulator.build import build
 from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.discovery import Resource
-from diagnostics.simulator.manifests import controllers, events, network, nodes
+from diagnostics.simulator.manifests import controllers, events, network, nodes, policy, storage
 from diagnostics.simulator.manifests.pods import encoded_pod
 from diagnostics.simulator.pages import Item
 from diagnostics.simulator.workloads import Json, SimPod
@@ -20,6 +20,19 @@ from diagnostics.simulator.world import World
 STATES_CACHED = 8
 """Pods of about so many different states are kept encoded; most are the same in all of them."""
 MOST_KEPT_BYTES = 64 * 2**20
+
+_FROM_THE_WORLD: dict[str, Callable[[World], list[Json]]] = {
+    "persistentvolumeclaims": storage.claims,
+    "persistentvolumes": storage.volumes,
+    "storageclasses": storage.classes,
+    "resourcequotas": policy.quotas,
+    "limitranges": policy.limit_ranges,
+    "networkpolicies": policy.network_policies,
+    "endpointslices": policy.endpoint_slices,
+    "runtimeclasses": policy.runtime_classes,
+    "priorityclasses": policy.priority_classes,
+    "poddisruptionbudgets": policy.budgets,
+}
 
 
 class ClusterState:
@@ -68,6 +81,8 @@ class ClusterState:
                 objects = events.modern_events(self._events)
             case "events":
                 objects = events.core_events(self._events)
+            case name if name in _FROM_THE_WORLD:
+                objects = _FROM_THE_WORLD[name](world)
             case name:
                 objects = self._controllers[name]
         return self._encoded(objects)

@@ -27,9 +27,13 @@ class Resource:
 
 RESOURCES = (
     Resource("", "v1", "events", "Event", ("ev",)),
+    Resource("", "v1", "limitranges", "LimitRange", ("limits",)),
     Resource("", "v1", "namespaces", "Namespace", ("ns",), is_namespaced=False),
     Resource("", "v1", "nodes", "Node", ("no",), is_namespaced=False),
+    Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", ("pvc",)),
+    Resource("", "v1", "persistentvolumes", "PersistentVolume", ("pv",), is_namespaced=False),
     Resource("", "v1", "pods", "Pod", ("po",)),
+    Resource("", "v1", "resourcequotas", "ResourceQuota", ("quota",)),
     Resource("", "v1", "services", "Service", ("svc",)),
     Resource("apps", "v1", "daemonsets", "DaemonSet", ("ds",)),
     Resource("apps", "v1", "deployments", "Deployment", ("deploy",)),
@@ -37,7 +41,13 @@ RESOURCES = (
     Resource("apps", "v1", "statefulsets", "StatefulSet", ("sts",)),
     Resource("batch", "v1", "cronjobs", "CronJob", ("cj",)),
     Resource("batch", "v1", "jobs", "Job"),
+    Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
     Resource("events.k8s.io", "v1", "events", "Event", ("ev",)),
+    Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", ("netpol",)),
+    Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", is_namespaced=False),
+    Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", ("pdb",)),
+    Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", ("pc",), is_namespaced=False),
+    Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", ("sc",), is_namespaced=False),
 )
 VERSION = {
     "major": "1",

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from diagnostics.simulator.claims import SimClaim, claims_of, refusal_for_all, refusal_of_node
 from diagnostics.simulator.devices import CPU_CORES, MEMORY_GIB, SimNode
 from diagnostics.simulator.workloads import SimPod, Workload
 
@@ -44,20 +45,20 @@ def refusals(node: SimNode, used: Mapping[str, int], workload: Workload) -> tupl
     return [f"Insufficient {r}" for r in short], all(wanted[r] <= allocatable.get(r, 0) for r in short)
 
 
-def explain(nodes: Sequence[SimNode], usage: Usage, pod: SimPod) -> str:
+def explain(
+    nodes: Sequence[SimNode], usage: Usage, pod: SimPod, claims: Mapping[str, SimClaim] | None = None
+) -> str:
     """The message of the FailedScheduling event. Raises ValueError when the pod would fit."""
-    total = len(nodes)
-    claims = [
-        v["persistentVolumeClaim"]["claimName"]
-        for v in pod.workload.template.volumes
-        if "persistentVolumeClaim" in v
-    ]
-    if claims:
-        return f'0/{total} nodes are available: persistentvolumeclaim "{claims[0]}" not found. not found'
+    total, known = len(nodes), claims or {}
+    if before := refusal_for_all(pod, known):
+        return f"0/{total} nodes are available: {before}"
+    mounted = [known[f"{pod.namespace}/{name}"] for name in claims_of(pod)]
     reasons: Counter[str] = Counter()
     afterwards: Counter[str] = Counter()
     for node in nodes:
         found, is_curable = refusals(node, usage.get(node.name, {}), pod.workload)
+        if not found and (out_of_reach := refusal_of_node(mounted)):
+            found = [out_of_reach]
         if not found:
             raise ValueError(f"{pod.namespace}/{pod.name} waits although it fits on {node.name}")
         reasons.update(found)

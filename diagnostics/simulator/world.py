@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from diagnostics.simulator import scheduling
+from diagnostics.simulator.claims import SimClaim
 from diagnostics.simulator.config import FEWEST_NODES, WorldConfig
 from diagnostics.simulator.devices import Device, SimNode, make_node
 from diagnostics.simulator.lifecycle import running, unschedulable
@@ -29,6 +30,24 @@ class Expected:
     """In words."""
 
 
+@dataclass(frozen=True)
+class Note:
+    """An event about a workload or a claim, in its controller's words."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    api_version: str
+    reason: str
+    message: str
+    component: str
+    first: datetime
+    last: datetime
+    count: int = 1
+    type: str = "Warning"
+
+
 class World:
     """Filled by `build.build`. Everything that will ever run takes its GPUs in the same order whatever the
     time, so that nobody's GPUs change when something else starts or ends."""
@@ -43,6 +62,12 @@ class World:
         self.workloads: list[Workload] = []
         self.pods: list[SimPod] = []
         self.expected: list[Expected] = []
+        self.claims: dict[str, SimClaim] = {}
+        """By `namespace/name`."""
+        self.quotas: dict[str, dict[str, str]] = {}
+        """By namespace: what its quota allows."""
+        self.notes: list[Note] = []
+        """Events about other objects than pods."""
         self.pods_on: dict[str, list[SimPod]] = {}
         """By node, once finished: the pods with a GPU."""
         self._addresses: dict[str, int] = {}
@@ -134,6 +159,13 @@ class World:
                 return node
         raise NoRoom("no unused node is left for this fault: give the cluster more nodes")
 
+    def claim(self, path: str, storage_class: str, *, age: timedelta = DAY, **attributes: Any) -> SimClaim:
+        """A volume claim; `path` is `namespace/name`, attributes are other fields of SimClaim."""
+        namespace, name = path.split("/")
+        claim = SimClaim(namespace, name, storage_class, self.before(age), **attributes)
+        self.claims[claim.key] = claim
+        return claim
+
     def expect(self, rule: str, subject: Workload | SimNode | Device, cause: str) -> None:
         match subject:
             case Workload():
@@ -155,7 +187,9 @@ class World:
         waiting = [p for p in self.pods if p.state.unscheduled and not p.state.unscheduled_message]
         if waiting:
             usage = scheduling.usage_of(self.pods)
-            words = {p.uid: scheduling.explain(list(self.nodes.values()), usage, p) for p in waiting}
+            words = {
+                p.uid: scheduling.explain(list(self.nodes.values()), usage, p, self.claims) for p in waiting
+            }
             self.pods = [
                 replace(p, state=replace(p.state, unscheduled_message=words[p.uid])) if p.uid in words else p
                 for p in self.pods

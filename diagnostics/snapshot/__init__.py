@@ -40,7 +40,9 @@ from diagnostics.snapshot.kubernetes import (
     Workload,
     gpu_resources,
 )
+from diagnostics.snapshot.policy import Policy
 from diagnostics.snapshot.sources import ServedApi, Skipped, Source, SourceState, SourceStatus
+from diagnostics.snapshot.storage import Storage
 
 __all__ = [
     "GPU_RESOURCE_PREFIXES",
@@ -59,6 +61,7 @@ __all__ = [
     "OwnerKey",
     "Past",
     "Pod",
+    "Policy",
     "ServedApi",
     "Service",
     "Skipped",
@@ -68,6 +71,7 @@ __all__ = [
     "SourceStatus",
     "Stat",
     "State",
+    "Storage",
     "Struct",
     "Taint",
     "Terminated",
@@ -101,6 +105,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     namespaces: tuple[Namespace, ...] = ()
     services: tuple[Service, ...] = ()
+    storage: Storage = Storage()
+    policy: Policy = Policy()
     signals: tuple[LogSignal, ...] = ()
     logs_read: tuple[str, ...] = ()
     """Keys of the pods whose log tails were read: no signal from another pod means "not looked"."""

@@ -7,6 +7,7 @@ racks and zones, UIDs, GPU UUIDs, IP addresses, host names, and all other labels
 
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -68,6 +69,19 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     add("pod", [p.name for p in pods] + [e.name for e in snapshot.events])
     add("container", [c.name for p in pods for c in p.containers])
     add("volume", [x for p in pods for v in p.volumes for x in (v.name, v.claim)])
+    storage, policy = snapshot.storage, snapshot.policy
+    add("volume", _named(storage.claims) + _named(storage.volumes))
+    classes: tuple[Iterable[Any] | None, ...] = (
+        storage.classes,
+        policy.priority_classes,
+        policy.runtime_classes,
+    )
+    add("class", [name for found in classes for name in _named(found)])
+    add("class", [c.provisioner for c in storage.classes or () if not c.is_static])
+    rules: tuple[Iterable[Any] | None, ...] = (
+        policy.quotas, policy.limit_ranges, policy.network_policies, policy.budgets, policy.endpoint_slices,
+    )  # fmt: skip
+    add("rule", [name for found in rules for name in _named(found)])
     add("image", [c.image for p in pods for c in p.containers])
     add("place", [x for n in snapshot.nodes for x in (n.rack, n.zone, n.nvlink_domain) if x])
     add("cluster", [snapshot.cluster, snapshot.cluster_id])
@@ -80,6 +94,10 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
             if not _KEPT_VALUES.search(key) and value not in _KEPT_NAMES:
                 found.setdefault(value, f"value-{_digest(value)}")
     return {name: stand_in for name, stand_in in found.items() if name not in _GENERIC and len(name) > 2}
+
+
+def _named(found: Iterable[Any] | None) -> list[str]:
+    return [one.name for one in found or ()]
 
 
 def _replaced(value: Any, names: dict[str, str]) -> Any:

@@ -19,6 +19,8 @@ SEEN_THROUGH: dict[Source, str] = {
     Source.NAMESPACES: "teams, and the identity of the cluster",
     Source.WORKLOADS: "Deployments, Jobs and their like: who owns the pods",
     Source.SERVICES: "Services, and through them the exporters",
+    Source.STORAGE: "volume claims, volumes and storage classes: why a volume is not there",
+    Source.POLICY: "quotas, limits, traffic rules, priority and runtime classes, disruption budgets",
     Source.LOGS: "why failing GPU pods fail: CUDA out of memory and its causes",
     Source.METRICS: "what each GPU does now",
     Source.WINDOW: "what each GPU did in the last half hour: idle, hung, Xids",
@@ -33,6 +35,18 @@ _GRANTED: dict[Source, tuple[tuple[str, tuple[str, ...]], ...]] = {
         ("batch", ("cronjobs", "jobs")),
     ),
     Source.SERVICES: (("", ("services",)),),
+    Source.STORAGE: (
+        ("", ("persistentvolumeclaims", "persistentvolumes")),
+        ("storage.k8s.io", ("storageclasses",)),
+    ),
+    Source.POLICY: (
+        ("", ("limitranges", "resourcequotas")),
+        ("discovery.k8s.io", ("endpointslices",)),
+        ("networking.k8s.io", ("networkpolicies",)),
+        ("node.k8s.io", ("runtimeclasses",)),
+        ("policy", ("poddisruptionbudgets",)),
+        ("scheduling.k8s.io", ("priorityclasses",)),
+    ),
     Source.LOGS: (("", ("pods/log",)),),
 }
 _ACCOUNT = "system:serviceaccount:gpuhealth:gpuhealth"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from diagnostics.collect.kube_api import read_cluster, unread_cluster
+from diagnostics.collect.kube_api import KUBERNETES_SOURCES, read_cluster, unread_cluster
 from diagnostics.collect.kube_client import connect
 from diagnostics.collect.readings import ClusterObjects
 from diagnostics.collect.refusal import failed
@@ -47,7 +47,7 @@ def test_reads_every_object_of_a_recorded_cluster(
     served = replay(scenario)
     objects = read(target(served, page_size=7))
     assert {one.name: one.state for one in objects.statuses} == dict.fromkeys(
-        (Source.NODES, Source.PODS, Source.EVENTS, Source.NAMESPACES, Source.SERVICES, Source.WORKLOADS),
+        KUBERNETES_SOURCES,
         SourceState.OK,
     )
     assert (len(objects.nodes), len(objects.pods)) == (nodes, pods)
@@ -72,7 +72,8 @@ def test_a_viewer_sees_all_but_nodes(replay: Serve, target: MakeTarget) -> None:
     assert nodes.state is SourceState.FORBIDDEN
     assert 'User "lab-viewer" cannot list resource "nodes"' in nodes.detail
     assert nodes.items is None
-    assert {one.state for one in objects.statuses if one.name is not Source.NODES} == {SourceState.OK}
+    whole = {one.name for one in objects.statuses if one.state is SourceState.OK}
+    assert whole == {*KUBERNETES_SOURCES} - {Source.NODES, Source.STORAGE, Source.POLICY}
     assert len(objects.pods) == 14
 
 
@@ -92,7 +93,7 @@ def test_a_user_without_rights_is_told_so_for_each_source(
 
 def test_a_cluster_that_cannot_be_connected_to_has_a_status_for_each_source() -> None:
     objects = unread_cluster(failed("there is no kubeconfig at /x"))
-    assert len(objects.statuses) == 6
+    assert tuple(one.name for one in objects.statuses) == KUBERNETES_SOURCES
     assert {one.detail for one in objects.statuses} == {"there is no kubeconfig at /x"}
 
 

@@ -8,6 +8,7 @@ from http.client import IncompleteRead
 import pytest
 
 from diagnostics.simulator.config import DEMO, WorldConfig
+from diagnostics.simulator.discovery import RESOURCES
 from diagnostics.simulator.server import SimulatedCluster
 from tests.simulator.simulated import NOW, ask, ask_json
 
@@ -44,9 +45,9 @@ def test_lists_every_resource_with_items_as_the_server_has_them(
 
 def test_discovery_names_what_is_served(cluster: SimulatedCluster) -> None:
     groups = {g["name"] for g in ask_json(cluster.url + "/apis")["groups"]}
-    assert groups == {"apps", "batch", "events.k8s.io"}
+    assert groups == {resource.group for resource in RESOURCES if resource.group}
     names = {r["name"] for r in ask_json(cluster.url + "/api/v1")["resources"]}
-    assert names == {"pods", "pods/log", "nodes", "events", "namespaces", "services"}
+    assert names == {"pods/log", *(resource.name for resource in RESOURCES if not resource.group)}
     assert ask_json(cluster.url + "/version")["gitVersion"].startswith("v1.36")
 
 

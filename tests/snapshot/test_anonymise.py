@@ -5,8 +5,10 @@ from datetime import timedelta
 import msgspec
 
 from diagnostics.collect.past import past_after
-from diagnostics.snapshot import MemoryPeak, Snapshot
+from diagnostics.snapshot import MemoryPeak, Policy, Snapshot, Storage
 from diagnostics.snapshot.anonymise import anonymise
+from diagnostics.snapshot.policy import DisruptionBudget, ResourceQuota
+from diagnostics.snapshot.storage import PersistentVolume, StorageClass, VolumeClaim
 from diagnostics.snapshot.stored import dumps, loads
 from tests.builders import NOW, container, event, gang, gpu, node, owner, pod, snapshot
 
@@ -41,6 +43,15 @@ def a_snapshot() -> Snapshot:
         gang("falcon", "team-rocket", members=(worker.key,)),
         said,
         cluster="acme-prod",
+        storage=Storage(
+            claims=(VolumeClaim(namespace="team-rocket", name="falcon-data", volume="acme-volume"),),
+            volumes=(PersistentVolume(name="acme-volume", claim="team-rocket/falcon-data"),),
+            classes=(StorageClass(name="acme-gold", provisioner="csi.acme.example"),),
+        ),
+        policy=Policy(
+            quotas=(ResourceQuota(namespace="team-rocket", name="acme-quota"),),
+            budgets=(DisruptionBudget(namespace="team-rocket", name="falcon-budget"),),
+        ),
     )
 
 

@@ -30,6 +30,8 @@ SEEN_THROUGH: dict[Source, str] = {
     Source.NAMESPACES: "Namespaces, and the identity of the cluster",
     Source.WORKLOADS: "Deployments, Jobs and their like: who owns the pods",
     Source.SERVICES: "Services",
+    Source.STORAGE: "Volume claims, volumes and storage classes: why a volume is not there",
+    Source.POLICY: "Quotas, limits, traffic rules, priority and runtime classes, disruption budgets",
     Source.LOGS: "Logs of failing GPU pods: CUDA out of memory and its causes",
 }
 _CURE = {

@@ -46,6 +46,12 @@ def _all(world: World) -> Iterator[Event]:
         state = pod.state
         if pod.created >= recent or not state.is_ready or state.restarts:
             yield from _of_pod(pod, world.now)
+    for note in world.notes:
+        about = {"kind": note.kind, "namespace": note.namespace, "name": note.name, "uid": note.uid}
+        about["apiVersion"] = note.api_version
+        yield Event(
+            about, note.reason, note.message, note.type, note.component, "", note.first, note.last, note.count
+        )
 
 
 def _of_pod(pod: SimPod, now: datetime) -> Iterator[Event]:
