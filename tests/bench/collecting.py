@@ -32,6 +32,16 @@ LISTS = (
     "/apis/apps/v1/daemonsets",
     "/apis/batch/v1/jobs",
     "/apis/batch/v1/cronjobs",
+    "/api/v1/persistentvolumeclaims",
+    "/api/v1/persistentvolumes",
+    "/apis/storage.k8s.io/v1/storageclasses",
+    "/api/v1/resourcequotas",
+    "/api/v1/limitranges",
+    "/apis/networking.k8s.io/v1/networkpolicies",
+    "/apis/discovery.k8s.io/v1/endpointslices",
+    "/apis/node.k8s.io/v1/runtimeclasses",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/policy/v1/poddisruptionbudgets",
 )
 """What collect reads; the answers to discovery are small beside them."""
 
