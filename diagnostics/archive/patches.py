@@ -17,6 +17,7 @@ from diagnostics.snapshot.stored import MAX_BYTES, UnreadableSnapshot
 _LISTS = (
     *("nodes", "gpus", "pods", "workloads", "gangs"),
     *("events", "namespaces", "services", "signals", "apis"),
+    *("queues", "queued", "pod_groups"),
 )
 _OF_DEVICES = ("nodes", "gpus", "gangs")
 _NEW = -1

@@ -29,6 +29,7 @@ FEWEST_POLLS = 2
 """One sample is no window."""
 MAX_OWNER_CHAIN = 8
 """Owner references are data: a loop in them must end."""
+_LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 
 
 class Assembled(NamedTuple):
@@ -81,8 +82,11 @@ def assemble(
         services=objects.services,
         storage=objects.storage,
         policy=objects.policy,
+        queues=objects.queues,
+        queued=objects.queued,
+        pod_groups=objects.pod_groups,
         gpus=gpus,
-        gangs=gangs_of(pods, objects.workloads),
+        gangs=gangs_of(pods, objects.workloads, objects.pod_groups),
         signals=logs.signals,
         logs_read=logs.pods_read,
         exporters_down=readings.exporters_down,
@@ -134,21 +138,35 @@ def _with_windows(
 def with_roots(pods: tuple[Pod, ...], workloads: tuple[Workload, ...]) -> tuple[Pod, ...]:
     """Each pod with the top of its owner chain, as far as the owners could be read."""
     known = {(w.kind, w.namespace, w.name): w for w in workloads}
-    return tuple(msgspec.structs.replace(pod, root=_root(pod, known)) for pod in pods)
+    leaders = {(pod.namespace, pod.name): pod for pod in pods if _LWS_NAME in pod.labels}
+    return tuple(msgspec.structs.replace(pod, root=_root(pod, known, leaders)) for pod in pods)
 
 
-def _root(pod: Pod, known: Mapping[tuple[str, str, str], Workload]) -> OwnerKey:
+def _root(
+    pod: Pod, known: Mapping[tuple[str, str, str], Workload], leaders: Mapping[tuple[str, str], Pod]
+) -> OwnerKey:
     if not pod.owners or pod.owners[0].kind == "Node":
         return OwnerKey("Pod", pod.namespace, pod.name, "v1", pod.uid)
     owner = _within(pod.owners[0], pod.namespace)
     for _ in range(MAX_OWNER_CHAIN):
         workload = known.get((owner.kind, owner.namespace, owner.name))
         if workload is None:
-            return _deployment_of(pod, owner)
+            # The workers' StatefulSet of a LeaderWorkerSet is owned by the leader's pod.
+            above = leaders.get((owner.namespace, owner.name)) if owner.kind == "Pod" else None
+            if above is None or not above.owners:
+                return _deployment_of(pod, owner)
+            owner = _within(above.owners[0], pod.namespace)
+            continue
         if not workload.owners:
-            return owner
+            return _leader_worker_set(pod, owner, known)
         owner = _within(workload.owners[0], pod.namespace)
     return owner
+
+
+def _leader_worker_set(pod: Pod, owner: OwnerKey, known: Mapping[tuple[str, str, str], Workload]) -> OwnerKey:
+    """The LeaderWorkerSet that the pod names, where the chain ends at one of its StatefulSets."""
+    named = known.get(("LeaderWorkerSet", pod.namespace, pod.labels.get(_LWS_NAME, "")))
+    return named.key if named is not None and owner.kind == "StatefulSet" else owner
 
 
 def _deployment_of(pod: Pod, owner: OwnerKey) -> OwnerKey:

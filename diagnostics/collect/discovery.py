@@ -4,9 +4,10 @@ import re
 
 import msgspec
 
+from diagnostics.collect.custom_apis import CUSTOM
 from diagnostics.collect.kube_client import KubeConnection
 from diagnostics.collect.refusal import Refused, failed
-from diagnostics.snapshot import ServedApi
+from diagnostics.snapshot import ServedApi, SourceState
 from diagnostics.text import printable
 
 KNOWN: dict[str, tuple[ServedApi, ...]] = {
@@ -34,8 +35,9 @@ KNOWN: dict[str, tuple[ServedApi, ...]] = {
     "runtimeclasses": (ServedApi("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass"),),
     "priorityclasses": (ServedApi("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass"),),
     "poddisruptionbudgets": (ServedApi("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),),
+    **CUSTOM,
 }
-"""Resource -> the versions that we can read, the preferred one first."""
+"""Resource (a custom one with its group) -> the versions that we can read, the preferred one first."""
 
 _VERSION = re.compile(r"v?[\w.+-]{1,60}")
 
@@ -72,7 +74,10 @@ class Discovery(msgspec.Struct, frozen=True):
     server_version: str
     served: dict[str, tuple[ServedApi, ...]]
     guessed: dict[str, str]
-    """Resources whose versions are the usual ones, since the server would not say, with its reason."""
+    """Resources whose versions are the usual ones, since the server would not say, with its reason; of a custom
+    resource, which need not be there at all, no version is guessed."""
+    refusal: SourceState = SourceState.FAILED
+    """What the refusal to say which groups there are makes of the custom resources."""
 
 
 def path_of(api: ServedApi) -> str:
@@ -83,11 +88,11 @@ def path_of(api: ServedApi) -> str:
 def discover(connection: KubeConnection) -> Discovery:
     """Ask what is served. What the server will not say is taken to be as usual, and noted; raises nothing."""
     groups: dict[str, set[str]] | None
-    why = ""
+    why, refusal = "", SourceState.FAILED
     try:
         groups = _groups(connection)
     except Refused as refused:
-        groups, why = None, refused.detail
+        groups, why, refusal = None, refused.detail, refused.state
     listed: dict[tuple[str, str], set[str] | Refused] = {}
     served: dict[str, tuple[ServedApi, ...]] = {}
     guessed: dict[str, str] = {}
@@ -96,14 +101,17 @@ def discover(connection: KubeConnection) -> Discovery:
         for api in candidates:
             if groups is not None and api.group and api.version not in groups.get(api.group, ()):
                 continue
+            if groups is None and resource in CUSTOM:
+                guessed[resource] = why
+                continue
             found = _listed(connection, api, listed)
             if isinstance(found, Refused):
                 guessed[resource] = why or found.detail
-                kept.append(api)
-            elif resource in found:
+                kept += [] if resource in CUSTOM else [api]
+            elif api.resource in found:
                 kept.append(api)
         served[resource] = tuple(kept)
-    return Discovery(_server_version(connection), served, guessed)
+    return Discovery(_server_version(connection), served, guessed, refusal)
 
 
 def _root(group: str, version: str) -> str:

@@ -3,10 +3,13 @@
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from diagnostics.collect.custom_apis import CUSTOM
+from diagnostics.collect.custom_resources import CustomResources, reader_of, told_apart
 from diagnostics.collect.discovery import Discovery, discover, path_of
 from diagnostics.collect.kube_client import KubeConnection
 from diagnostics.collect.listing import Listing, read_list
@@ -49,15 +52,16 @@ from diagnostics.text import listed
 
 KUBERNETES_SOURCES = (
     Source.NODES, Source.PODS, Source.EVENTS, Source.NAMESPACES, Source.SERVICES, Source.WORKLOADS,
-    Source.STORAGE, Source.POLICY,
+    Source.STORAGE, Source.POLICY, Source.CUSTOM,
 )  # fmt: skip
 _WORKLOADS = ("deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs")
+_NO_CUSTOM = "this cluster serves no queues, pod groups or jobs of operators that are known here"
 _SYSTEM_NAMESPACE = "kube-system"
 
 
 @garbage_paused()
 def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
-    """Nodes, pods, events, namespaces, services and workloads with a status each. Raises nothing of its own.
+    """Nodes, pods, events, namespaces, services, workloads and custom resources with a status each; raises nothing.
 
     Nodes and pods are read beside the other lists: pods cost us most, the others make us wait for the server.
     """
@@ -66,7 +70,7 @@ def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
     with ThreadPoolExecutor(1, thread_name_prefix="lists") as beside:
         others = beside.submit(_others, pass_)
         pods = pass_.one(Source.PODS, "pods", lambda _: ItemReader(PodWire, PodConverter()))
-        events, namespaces, services, workloads, storage, policy = others.result()
+        events, namespaces, services, workloads, storage, policy, custom = others.result()
     pass_.statuses.sort(key=lambda status: KUBERNETES_SOURCES.index(status.name))
     pass_.apis.sort(key=lambda api: (api.group, api.resource))
     return ClusterObjects(
@@ -77,18 +81,22 @@ def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
         statuses=tuple(pass_.statuses),
         nodes=tuple(nodes),
         pods=tuple(pods),
-        workloads=tuple(workloads),
+        # Where two kinds share a name, the built-in one is found by it: it comes last.
+        workloads=(*custom.workloads, *workloads),
         events=tuple(events),
         namespaces=tuple(namespaces),
         services=tuple(services),
         storage=storage_of(storage, pods),
         policy=policy_of(policy, pods),
+        queues=custom.queues,
+        queued=custom.queued,
+        pod_groups=custom.pod_groups,
     )
 
 
 def _others(
     pass_: "_Pass",
-) -> tuple[list[Event], list[Namespace], list[Service], list[Workload], Lists, Lists]:
+) -> tuple[list[Event], list[Namespace], list[Service], list[Workload], Lists, Lists, CustomResources]:
     """Events before workloads and the rest, which change least."""
     return (
         pass_.one(Source.EVENTS, "events", lambda _: ItemReader(EventWire, EventConverter())),
@@ -97,6 +105,7 @@ def _others(
         pass_.workloads(),
         pass_.several(Source.STORAGE, storage_readers()),
         pass_.several(Source.POLICY, policy_readers()),
+        pass_.custom(),
     )
 
 
@@ -155,22 +164,44 @@ class _Pass:
             resource: self._listing(resource, reader, keeps_broken=False)
             for resource, reader in readers.items()
         }
+        self._note(source, listings, started, read_at)
+        return {
+            resource: listing.items if listing.state.is_usable else None
+            for resource, listing in listings.items()
+        }
+
+    def custom(self) -> CustomResources:
+        """Read the custom resources that are served into one source; kinds that are not there are no lack."""
+        started, read_at = time.monotonic(), self._connection.clock()
+        listings = {resource: self._custom(resource) for resource in CUSTOM}
+        there = {name: one for name, one in listings.items() if one.state is not SourceState.ABSENT}
+        none: Listing[Any] = Listing([], SourceState.ABSENT, _NO_CUSTOM)
+        self._note(Source.CUSTOM, there or {"": none}, started, read_at)
+        return told_apart(item for listing in there.values() for item in listing.items)
+
+    def _custom(self, resource: str) -> Listing[Any]:
+        why = self.discovery.guessed.get(resource)
+        if why and not self.discovery.served[resource]:
+            said = f"which of them are served is not known: the list of APIs could not be read ({why})"
+            return Listing([], self.discovery.refusal, said)
+        return self._listing(resource, reader_of(resource), keeps_broken=False)
+
+    def _note(
+        self, source: Source, listings: dict[str, Listing[Any]], started: float, read_at: datetime
+    ) -> None:
+        """The status of a source that is several lists."""
         state, detail = _joint(listings)
         self.statuses.append(
             SourceStatus(
                 name=source,
                 state=state,
                 detail=detail,
-                items=sum(len(listing.items) for listing in listings.values()) if state.is_usable else None,
+                items=sum(len(one.items) for one in listings.values()) if state.is_usable else None,
                 seconds=time.monotonic() - started,
                 read_at=read_at,
                 skipped=_merged(skip for listing in listings.values() for skip in listing.skipped),
             )
         )
-        return {
-            resource: listing.items if listing.state.is_usable else None
-            for resource, listing in listings.items()
-        }
 
     def _listing[T](
         self, resource: str, reader: Callable[[ServedApi], ItemReader[T]], *, keeps_broken: bool

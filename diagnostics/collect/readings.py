@@ -11,6 +11,9 @@ from diagnostics.snapshot import (
     Namespace,
     Node,
     Pod,
+    PodGroup,
+    Queue,
+    QueuedWorkload,
     ServedApi,
     Service,
     SourceStatus,
@@ -39,6 +42,9 @@ class ClusterObjects(msgspec.Struct, frozen=True, kw_only=True):
     services: tuple[Service, ...] = ()
     storage: Storage = Storage()
     policy: Policy = Policy()
+    queues: tuple[Queue, ...] = ()
+    queued: tuple[QueuedWorkload, ...] = ()
+    pod_groups: tuple[PodGroup, ...] = ()
 
 
 class DeviceReading(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,5 +2,6 @@
 
 from diagnostics.gangs.grouping import gangs_of
 from diagnostics.gangs.launchers import Launch, launch_of
+from diagnostics.gangs.roles import Role, fewest_pods, gang_size, pods_wanted, roles_of
 
-__all__ = ["Launch", "gangs_of", "launch_of"]
+__all__ = ["Launch", "Role", "fewest_pods", "gang_size", "gangs_of", "launch_of", "pods_wanted", "roles_of"]

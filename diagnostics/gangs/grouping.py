@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from diagnostics.gangs.launchers import Launch, launch_of
-from diagnostics.snapshot import Gang, OwnerKey, Pod, Workload
+from diagnostics.gangs.roles import fewest_pods, gang_size
+from diagnostics.snapshot import Gang, OwnerKey, Pod, PodGroup, Workload
 
 COLLECTIVE_KINDS = frozenset({"PyTorchJob", "MPIJob", "JobSet", "LeaderWorkerSet", "TrainJob"})
 SERVER_KINDS = frozenset({"Deployment", "ReplicaSet", "DaemonSet"})
@@ -25,6 +26,7 @@ _KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 _TRAINING = "training.kubeflow.org/job-name"
 _VOLCANO_JOB = "volcano.sh/job-name"
 _VOLCANO_GROUP = "scheduling.k8s.io/group-name"
+_VOLCANO_GROUP_OLD = "scheduling.volcano.sh/group-name"
 _COSCHEDULING = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name")
 _COSCHEDULING_MIN = "pod-group.scheduling.sigs.k8s.io/min-available"
 _KAI_GROUP = "pod-group-name"
@@ -43,7 +45,9 @@ class _Group(msgspec.Struct, frozen=True):
     part: str = ""
 
 
-def gangs_of(pods: Iterable[Pod], workloads: Iterable[Workload]) -> tuple[Gang, ...]:
+def gangs_of(
+    pods: Iterable[Pod], workloads: Iterable[Workload], pod_groups: Iterable[PodGroup] = ()
+) -> tuple[Gang, ...]:
     """The collective jobs among `pods` (their `root` set): one Gang per set of pods that need each other.
 
     Members are the GPU pods that have not finished. A job of one GPU pod is no gang. Owners without a sign
@@ -60,9 +64,12 @@ def gangs_of(pods: Iterable[Pod], workloads: Iterable[Workload]) -> tuple[Gang, 
         else:
             without_gpus[group] += 1
     by_key = {(w.kind, w.namespace, w.name): w for w in workloads}
+    by_group = {(g.system, g.namespace, g.name): g for g in pod_groups}
     found = []
     for group, members in grouped.items():
-        gang = _gang(group, sorted(members, key=lambda p: p.name), without_gpus[group], by_key)
+        members.sort(key=lambda p: p.name)
+        started_by = by_group.get(_pod_group_key(members[0]))
+        gang = _gang(group, members, without_gpus[group], by_key, started_by)
         if gang is not None:
             found.append(gang)
     return tuple(sorted(found, key=lambda g: (g.namespace, g.name, g.members)))
@@ -111,6 +118,17 @@ def _lws_part(pod: Pod) -> str:
     return ordinal[1] if ordinal else leader
 
 
+def _pod_group_key(pod: Pod) -> tuple[str, str, str]:
+    """System, namespace and name of the PodGroup object that the pod names; an empty name for none."""
+    label = pod.labels.get
+    volcano = pod.annotations.get(_VOLCANO_GROUP) or pod.annotations.get(_VOLCANO_GROUP_OLD)
+    if pod.pod_group:
+        return "native", pod.namespace, pod.pod_group
+    if volcano and not volcano.startswith("podgroup-"):
+        return "volcano", pod.namespace, volcano
+    return "coscheduling", pod.namespace, label(_COSCHEDULING[0]) or label(_COSCHEDULING[1]) or ""
+
+
 def _volcano_group(name: str | None) -> str | None:
     """Volcano makes a group `podgroup-<uid>` for every ordinary owner: that is no gang by itself."""
     return None if name is None or name.startswith("podgroup-") else name
@@ -127,12 +145,20 @@ def _yunikorn_application(pod: Pod) -> str | None:
 
 
 def _gang(
-    group: _Group, members: list[Pod], without_gpus: int, workloads: Mapping[tuple[str, str, str], Workload]
+    group: _Group,
+    members: list[Pod],
+    without_gpus: int,
+    workloads: Mapping[tuple[str, str, str], Workload],
+    started_by: PodGroup | None,
 ) -> Gang | None:
     group = _under_owner(group, members)
     launches = [launch_of(pod) for pod in members]
     collective = _collective(group, launches)
+    least = started_by.min_member if started_by is not None else None
+    least = max(1, least - without_gpus) if least is not None else None
     size = _size(group, members, without_gpus, workloads, launches)
+    if size is None and least is not None:
+        size = max(least, len(members))
     if not collective or max(len(members), size or 0) < 2:
         return None
     workload = workloads.get((group.kind, group.namespace, group.name))
@@ -147,9 +173,10 @@ def _gang(
         api_version=(workload.api_version if workload else "") or (root.api_version if root else ""),
         system=group.system,
         collective=collective,
+        only_starts_together=group.kind == "PodGroup" and not any(launch.evidence for launch in launches),
         members=tuple(pod.key for pod in members),
         size=size,
-        min_available=_min_available(members, launches),
+        min_available=_min_available(members, launches, workload) if least is None else least,
         gang_scheduler=_gang_scheduler(group, members),
     )
 
@@ -186,6 +213,10 @@ def _size(
     launches: list[Launch],
 ) -> int | None:
     """GPU pods that the owner wants at once; None where nothing says."""
+    workload = workloads.get((group.kind, group.namespace, group.name))
+    by_spec = gang_size(workload.kind, workload.api_version, workload.spec) if workload is not None else None
+    if by_spec is not None:
+        return by_spec
     if group.system == "LeaderWorkerSet":
         size = _number(members[0].annotations.get(_LWS + "size"))
         return None if size is None else size - without_gpus
@@ -194,8 +225,8 @@ def _size(
     if group.system == "JobSet":
         jobs = [w for w in workloads.values() if w.kind == "Job" and _is_of_jobset(w, group) and w.spec]
         wanted = [job.replicas for job in jobs if job.replicas is not None]
-        return sum(wanted) if wanted and len(wanted) == len(jobs) else None
-    workload = workloads.get((group.kind, group.namespace, group.name))
+        if wanted and len(wanted) == len(jobs):
+            return sum(wanted)
     if workload is not None and workload.replicas is not None:
         return workload.replicas
     return next((launch.nodes_max for launch in launches if launch.nodes_max), None)
@@ -206,7 +237,7 @@ def _is_of_jobset(job: Workload, group: _Group) -> bool:
     return job.namespace == group.namespace and (owned or job.labels.get(_JOBSET) == group.name)
 
 
-def _min_available(members: list[Pod], launches: list[Launch]) -> int | None:
+def _min_available(members: list[Pod], launches: list[Launch], workload: Workload | None) -> int | None:
     """Members with which the job can start: from the gang scheduler's words, or from an elastic launcher."""
     label = _number(members[0].labels.get(_COSCHEDULING_MIN))
     if label is not None:
@@ -219,6 +250,9 @@ def _min_available(members: list[Pod], launches: list[Launch]) -> int | None:
         said = _MIN_AVAILABLE.search(scheduled.message) if scheduled else None
         if said:
             return int(said[1])
+    own = fewest_pods(workload.kind, workload.api_version, workload.spec) if workload is not None else None
+    if own is not None:
+        return own
     elastic = [x.nodes_min for x in launches if x.nodes_min is not None and x.nodes_min != x.nodes_max]
     return elastic[0] if elastic else None
 

@@ -41,6 +41,7 @@ from diagnostics.snapshot.kubernetes import (
     gpu_resources,
 )
 from diagnostics.snapshot.policy import Policy
+from diagnostics.snapshot.queues import Flavor, PodGroup, PodSet, Queue, QueuedWorkload
 from diagnostics.snapshot.sources import ServedApi, Skipped, Source, SourceState, SourceStatus
 from diagnostics.snapshot.storage import Storage
 
@@ -50,6 +51,7 @@ __all__ = [
     "Container",
     "DeviceHealth",
     "Event",
+    "Flavor",
     "Gang",
     "Gpu",
     "LogSignal",
@@ -61,7 +63,11 @@ __all__ = [
     "OwnerKey",
     "Past",
     "Pod",
+    "PodGroup",
+    "PodSet",
     "Policy",
+    "Queue",
+    "QueuedWorkload",
     "ServedApi",
     "Service",
     "Skipped",
@@ -107,6 +113,10 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     services: tuple[Service, ...] = ()
     storage: Storage = Storage()
     policy: Policy = Policy()
+    queues: tuple[Queue, ...] = ()
+    queued: tuple[QueuedWorkload, ...] = ()
+    """Kueue's Workloads."""
+    pod_groups: tuple[PodGroup, ...] = ()
     signals: tuple[LogSignal, ...] = ()
     logs_read: tuple[str, ...] = ()
     """Keys of the pods whose log tails were read: no signal from another pod means "not looked"."""

@@ -62,6 +62,8 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     add("namespace", [n.name for n in snapshot.namespaces] + [p.namespace for p in pods])
     add("namespace", [w.namespace for w in snapshot.workloads])
     add("workload", [w.name for w in snapshot.workloads] + [p.root.name for p in pods if p.root])
+    add("workload", [w.name for w in snapshot.queued] + [g.name for g in snapshot.pod_groups])
+    add("queue", [x for q in snapshot.queues for x in (q.name, q.parent, *(f.name for f in q.flavors))])
     remembered = [key.split("/") for key in snapshot.past.memory_peaks]
     add("namespace", [parts[1] for parts in remembered if len(parts) == 3])
     add("workload", [parts[2] for parts in remembered if len(parts) == 3])

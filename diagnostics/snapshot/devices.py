@@ -200,6 +200,8 @@ class Gang(Struct, frozen=True, kw_only=True):
     """What groups them: Job, JobSet, PyTorchJob, LeaderWorkerSet, Volcano, PodGroup, StatefulSet, …"""
     collective: str = ""
     """The evidence that they talk to each other, in words; empty for independent servers."""
+    only_starts_together: bool = False
+    """Bare pods that a scheduler's group ties, and nothing says that they talk to each other once they run."""
     members: tuple[str, ...] = ()
     """Keys of the GPU pods, finished ones excluded."""
     size: int | None = None

@@ -19,6 +19,8 @@ class Source(StrEnum):
     """Volume claims, volumes and storage classes."""
     POLICY = "policy"
     """Quotas, limit ranges, network policies, endpoints, classes of runtime and priority, disruption budgets."""
+    CUSTOM = "custom-resources"
+    """Queues, pod groups and the jobs of operators: read where the cluster serves their kinds."""
     LOGS = "logs"
     METRICS = "metrics"
     WINDOW = "window"

@@ -46,8 +46,11 @@ def test_reads_every_object_of_a_recorded_cluster(
 ) -> None:
     served = replay(scenario)
     objects = read(target(served, page_size=7))
-    assert {one.name: one.state for one in objects.statuses} == dict.fromkeys(
-        KUBERNETES_SOURCES,
+    states = {one.name: one.state for one in objects.statuses}
+    # These clusters serve none of the custom kinds.
+    assert states.pop(Source.CUSTOM) is SourceState.ABSENT
+    assert states == dict.fromkeys(
+        [source for source in KUBERNETES_SOURCES if source is not Source.CUSTOM],
         SourceState.OK,
     )
     assert (len(objects.nodes), len(objects.pods)) == (nodes, pods)
@@ -73,7 +76,7 @@ def test_a_viewer_sees_all_but_nodes(replay: Serve, target: MakeTarget) -> None:
     assert 'User "lab-viewer" cannot list resource "nodes"' in nodes.detail
     assert nodes.items is None
     whole = {one.name for one in objects.statuses if one.state is SourceState.OK}
-    assert whole == {*KUBERNETES_SOURCES} - {Source.NODES, Source.STORAGE, Source.POLICY}
+    assert whole == {*KUBERNETES_SOURCES} - {Source.NODES, Source.STORAGE, Source.POLICY, Source.CUSTOM}
     assert len(objects.pods) == 14
 
 
@@ -84,8 +87,11 @@ def test_a_user_without_rights_is_told_so_for_each_source(
     user: str, words: str, replay: Serve, target: MakeTarget
 ) -> None:
     objects = read(target(replay(f"healthy/{user}")))
-    assert {one.state for one in objects.statuses} == {SourceState.FORBIDDEN}
-    assert all(words in one.detail for one in objects.statuses)
+    # Kinds that the cluster does not serve are no matter of rights.
+    told = [one for one in objects.statuses if one.state is not SourceState.ABSENT]
+    assert len(told) >= 6
+    assert {one.state for one in told} == {SourceState.FORBIDDEN}
+    assert all(words in one.detail for one in told)
     assert objects.cluster_id == ""
     assert not objects.pods
     assert not objects.nodes
@@ -120,7 +126,8 @@ def test_a_garbage_answer_fails_its_source_only(
     assert pods.state is SourceState.FAILED
     assert words in pods.detail
     assert len(objects.nodes) == 8
-    assert {one.state for one in objects.statuses if one.name is not Source.PODS} == {SourceState.OK}
+    others = {one.state for one in objects.statuses if one.name not in {Source.PODS, Source.CUSTOM}}
+    assert others == {SourceState.OK}
 
 
 def test_an_empty_list_may_be_null(replay: Serve, target: MakeTarget) -> None:
@@ -319,7 +326,9 @@ class TestDiscovery:
         for path in ("/apis", "/api/v1", "/apis/apps/v1", "/apis/batch/v1", "/apis/events.k8s.io/v1"):
             served.fault(path, reply)
         objects = read(target(served))
-        assert {one.state for one in objects.statuses} == {SourceState.OK}
+        assert status(objects, Source.CUSTOM).state is not SourceState.OK
+        others = {one.state for one in objects.statuses if one.name is not Source.CUSTOM}
+        assert others == {SourceState.OK}
         assert all("list of APIs could not be read" in one.detail for one in objects.statuses)
         assert len(objects.pods) == 14
 

@@ -13,8 +13,8 @@ Nodes of the job's bound pods; GPUs, CPU and memory of the hosts of that kind; l
 affinity and spread constraints of the pods. Scatter = (hosts used - hosts needed) / (most hosts possible - needed).
 
 ## Not reported
-Independent servers and shards, whatever owns them; a job on as few hosts as it needs, in one rack or not; jobs of one
-GPU pod; members that have finished.
+Independent servers and shards, whatever owns them; pods that only a pod group ties; a job on as few hosts as it
+needs, in one rack or not; jobs of one GPU pod; members that have finished.
 
 ## References
 https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
@@ -48,6 +48,8 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     given = rooms(snapshot)
     all_seen = snapshot.source(Source.PODS).state is SourceState.OK
     for gang in snapshot.gangs:
+        if gang.only_starts_together:
+            continue
         members = [snapshot.pod_by_key[key] for key in gang.members if key in snapshot.pod_by_key]
         placed = [pod for pod in members if pod.holds_gpus]
         subject = Subject(gang.kind, gang.name, gang.namespace, gang.uid, gang.api_version)

@@ -1,0 +1,105 @@
+"""Volcano's Queues, and the pod groups of three gang schedulers."""
+
+from typing import Annotated
+
+import msgspec
+
+from diagnostics.collect.wire.metadata import Amounts, ConditionWire, MetaWire, Parts, Wire
+from diagnostics.snapshot import PodGroup, Queue
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _VolcanoQueueSpec(Wire):
+    capability: Amounts | None = None
+    deserved: Amounts | None = None
+    parent: str | None = None
+
+
+class _VolcanoQueueStatus(Wire):
+    state: str | None = None
+    allocated: Amounts | None = None
+    pending: int | None = None
+
+
+class VolcanoQueueWire(Wire):
+    metadata: MetaWire
+    spec: _VolcanoQueueSpec
+    status: _VolcanoQueueStatus | None = None
+
+
+class VolcanoQueueConverter:
+    """Converts one list of Volcano's Queues."""
+
+    def __init__(self, api_version: str) -> None:
+        self._api_version = api_version
+        self._parts = Parts()
+
+    def __call__(self, wire: VolcanoQueueWire) -> Queue:
+        status = wire.status or _VolcanoQueueStatus()
+        return Queue(
+            system="volcano",
+            kind="Queue",
+            name=wire.metadata.name,
+            api_version=self._api_version,
+            parent=wire.spec.parent or "",
+            state=status.state or "",
+            capability=self._parts.amounts(wire.spec.capability),
+            deserved=self._parts.amounts(wire.spec.deserved),
+            used=self._parts.amounts(status.allocated),
+            pending=status.pending,
+        )
+
+
+class _Gang(Wire):
+    min_count: Count | None = None
+
+
+class _Policy(Wire):
+    gang: _Gang | None = None
+
+
+class _PodGroupSpec(Wire):
+    """Volcano and the coscheduling plugin say minMember, Kubernetes' own group has a policy."""
+
+    min_member: Count | None = None
+    min_resources: Amounts | None = None
+    queue: str | None = None
+    scheduling_policy: _Policy | None = None
+
+
+class _PodGroupStatus(Wire):
+    phase: str | None = None
+    conditions: tuple[ConditionWire, ...] | None = None
+
+
+class PodGroupWire(Wire):
+    metadata: MetaWire
+    spec: _PodGroupSpec
+    status: _PodGroupStatus | None = None
+
+
+class PodGroupConverter:
+    """Converts one list of PodGroups of one system: volcano, coscheduling or native."""
+
+    def __init__(self, system: str, api_version: str) -> None:
+        self._system = system
+        self._api_version = api_version
+        self._parts = Parts()
+
+    def __call__(self, wire: PodGroupWire) -> PodGroup:
+        meta, spec, status = wire.metadata, wire.spec, wire.status or _PodGroupStatus()
+        gang = spec.scheduling_policy.gang if spec.scheduling_policy else None
+        return PodGroup(
+            system=self._system,
+            namespace=self._parts.text(meta.namespace),
+            name=meta.name,
+            api_version=self._api_version,
+            owners=self._parts.owners(meta.owner_references, meta.namespace),
+            created_at=meta.creation_timestamp,
+            min_member=gang.min_count if gang is not None else spec.min_member,
+            min_resources=self._parts.amounts(spec.min_resources),
+            queue=spec.queue or "",
+            phase=status.phase or "",
+            conditions=self._parts.conditions(status.conditions),
+        )
