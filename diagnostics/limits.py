@@ -95,6 +95,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allocatable_after: Annotated[
         timedelta, Meta(description="A new or rebooted node may take this long to advertise GPUs (ours).")
     ] = timedelta(minutes=10)
+    cuda_error_recent: Annotated[
+        timedelta, Meta(description="A CUDA or driver error of a container is reported for this long (ours).")
+    ] = timedelta(hours=24)
     oom_killed_recent: Annotated[
         timedelta, Meta(description="An OOM kill of a pod that runs again is reported for this long (ours).")
     ] = timedelta(hours=24)

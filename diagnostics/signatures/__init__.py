@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from diagnostics.signatures import (
     collectives,
+    cuda,
     driver_install,
     gpu_memory,
     host_memory,
@@ -33,6 +34,7 @@ SIGNATURES: tuple[Signature, ...] = (
     *kernel.SIGNATURES,
     *driver_install.SIGNATURES,
     *operator_pods.SIGNATURES,
+    *cuda.SIGNATURES,
 )
 
 MOST_OCCURRENCES = 200

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from diagnostics.simulator.faults import (
     cuda_memory,
+    cuda_stack,
     gangs,
     hardware,
     holders,
@@ -19,7 +20,7 @@ from diagnostics.simulator.faults import (
 from diagnostics.simulator.faults.entry import Fault, Twin
 
 # In the order in which they take their place: first those that need a certain node, last those that fill one up.
-_FAMILIES = (node_stack, gangs, hardware, idle, oom_killed, cuda_memory, holders, pending)
+_FAMILIES = (node_stack, gangs, hardware, idle, oom_killed, cuda_memory, cuda_stack, holders, pending)
 
 CATALOGUE: dict[str, Fault] = {f.slug: f for family in _FAMILIES for f in family.FAULTS}
 TWINS: dict[str, Twin] = {t.slug: t for family in _FAMILIES for t in family.TWINS}
