@@ -1,5 +1,7 @@
 """Messages of the CUDA driver and runtime, of NVML and of NVIDIA's container runtime when a GPU cannot be used.
 
+What the operator's own containers say as well stands in `operator_pods` and `driver_install`.
+
 Names of error codes: CUDA driver API `CUresult` and runtime API `cudaError`; NVML `nvmlReturn_t`; nvidia-container-cli
 and nvidia-ctk of NVIDIA/libnvidia-container and NVIDIA/nvidia-container-toolkit. Frameworks print the same words.
 """
@@ -117,22 +119,16 @@ SIGNATURES = (
     ),
     Signature(
         name="nvml-failed",
-        needles=("nitialize NVML", "NVMLError", "nvml init failed"),
-        pattern=r"(?:[Ff]ailed to [Ii]nitialize NVML|nvml init failed|NVMLError_(?P<kind>\w{3,40}))[:(]? ?"
-        r"(?P<why>(?:ERROR_\w{3,40})|[Dd]river/library version mismatch|RM has detected an NVML/RM version mismatch"
-        r"|[Uu]nknown [Ee]rror|[Ii]nsufficient [Pp]ermissions|[Dd]river [Nn]ot [Ll]oaded|[Nn]o [Pp]ermission"
-        r"|NVML Shared Library Not Found|could not load NVML library|GPU is lost|[Tt]imeout)",
+        needles=("nitialize NVML", "NVMLError", "nvml init failed", "nvml error"),
+        pattern=r"(?:[Ff]ailed to [Ii]nitialize NVML|nvml init failed|(?:initialization|detection) error: nvml error"
+        r"|NVMLError_\w{3,40})[:(]? ?"
+        r"(?P<why>ERROR_(?:LIB_RM_VERSION_MISMATCH|DRIVER_NOT_LOADED|UNKNOWN|NO_PERMISSION)"
+        r"|[Dd]river/library version mismatch|RM has detected an NVML/RM version mismatch"
+        r"|(?<!initialization error: nvml error: )(?:[Uu]nknown [Ee]rror|[Dd]river [Nn]ot [Ll]oaded)"
+        r"|[Ii]nsufficient [Pp]ermissions|[Nn]o [Pp]ermission)",
         fields={"library": rf"NVML library version: (?P<library>{_VERSION})"},
         is_repeated=True,
         example="Failed to initialize NVML: Driver/library version mismatch NVML library version: 535.183",
-    ),
-    Signature(
-        name="nvidia-smi-no-driver",
-        needles=("communicate with the NVIDIA driver",),
-        pattern=r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
-        is_repeated=True,
-        example="NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the "
-        "latest NVIDIA driver is installed and running.",
     ),
     Signature(
         name="nvrm-api-mismatch",
@@ -144,14 +140,11 @@ SIGNATURES = (
         "535.161.08.",
     ),
     Signature(
-        name="nvidia-cli-failed",
-        needles=("nvidia-container-cli",),
-        pattern=r"nvidia-container-cli(?:\.real)?: (?P<stage>initialization|detection|device|mount|ldcache|permission)"
-        r" error: (?P<why>load library failed: [\w.-]{3,40}"
-        r"|(?:nvml|driver rpc|cuda) error: [\w /-]{3,60}?(?=[:\\,.\"'\n]|$)"
-        r"|(?:GPU|MIG)-[\w/-]{3,80}: unknown device|[^:\\]{3,120})",
+        name="nvidia-device-unknown",
+        needles=(": unknown device", "device error:"),
+        pattern=r"device error: (?P<device>[\w:/-]{1,80}): unknown device",
         is_repeated=True,
-        example="nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown",
+        example="nvidia-container-cli: device error: GPU-00000000-0000-0000-0000-000000000001: unknown device: unknown",
     ),
     Signature(
         name="cuda-no-device",
@@ -164,13 +157,10 @@ SIGNATURES = (
     Signature(
         name="no-nvidia-driver",
         needles=("Found no NVIDIA driver", "NVIDIA Driver was not detected", "kernel driver does not appear",
-                 "Could not find cuda drivers", "libcuda.so.1", "libnvidia-ml.so.1: cannot open",
-                 "NVML Shared Library Not Found", "nvidia-smi", "Failed to infer device type"),
+                 "Could not find cuda drivers", "libcuda.so.1", "Failed to infer device type"),
         pattern=r"Found no NVIDIA driver on your system|NVIDIA Driver was not detected"
         r"|kernel driver does not appear to be running on this host|Could not find cuda drivers on your machine"
         r"|libcuda\.so\.1[:'\"]? ?;?(?:dlerror: libcuda\.so\.1: )?:? ?cannot open shared object file"
-        r"|libnvidia-ml\.so\.1: cannot open shared object file|NVML Shared Library Not Found"
-        r"|exec: \\*\"nvidia-smi\\*\": executable file not found|nvidia-smi: (?:command )?not found"
         r"|Failed to infer device type",
         is_repeated=True,
         example="RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and "
