@@ -167,14 +167,18 @@ def _values(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
             msg = f"{where}: there is no limit {name!r}"
             raise DeclarationError(msg)
         try:
-            values[name] = _value(name, value)
+            values[name] = limit_value(name, value)
         except ValueError as error:
             msg = f"{where}: {name}: {error}"
             raise DeclarationError(msg) from None
     return values
 
 
-def _value(name: str, value: Any) -> Any:
+def limit_value(name: str, value: Any) -> Any:
+    """The value of the limit `name` as a site writes it. Raises ValueError, saying what is wrong with it."""
+    if name not in Thresholds.__struct_fields__:
+        msg = f"there is no limit {name!r}"
+        raise ValueError(msg)
     is_duration = isinstance(getattr(Thresholds(), name), timedelta)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         msg = "neither a number nor text"

@@ -7,7 +7,7 @@ rule, and annotations on the workload are resolved here, and the origin of each 
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 from msgspec import Meta
@@ -127,6 +127,14 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = 16.0 * 2**30
 
 
+SITE_ONLY = frozenset(
+    name
+    for name in Thresholds.__struct_fields__
+    if name.startswith(("window", "hung_")) or name in {"idle_activity_max_ratio", "idle_power_max_ratio"}
+) | {"idle_memory_resident_bytes"}
+"""They define the states of GPUs, and so the ledger: one value for the whole site, which no override changes."""
+
+
 class Override(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A site's exception: which subjects, which rule, and what changes."""
 
@@ -140,11 +148,21 @@ class Override(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     expires_at: datetime | None = None
 
+    @property
+    def scope(self) -> tuple[str, str, str]:
+        """What it is about: of two overrides of one scope one replaces the other."""
+        return self.cluster, self.rule, self.namespace
+
+    def is_over(self, now: datetime | None) -> bool:
+        """It has expired, and changes nothing any more."""
+        return bool(self.expires_at and now and self.expires_at <= now)
+
 
 class Resolved(msgspec.Struct, frozen=True):
     """The thresholds for one subject, and where those that are not default come from."""
 
     values: Thresholds
+    """Of these, reading one that is not the site's is noted in `Limits.noted`."""
     origins: dict[str, str] = {}
     """Field name -> origin in words."""
     exemptions: dict[str, str] = {}
@@ -163,12 +181,27 @@ class Resolved(msgspec.Struct, frozen=True):
 AnnotationsOf = Callable[[Any], Mapping[str, str]]
 
 
+class _Noting:
+    """Thresholds of which it is noted which are read."""
+
+    def __init__(self, values: Thresholds, noted: set[str]) -> None:
+        self._values, self._noted = values, noted
+
+    def __getattr__(self, name: str) -> Any:
+        self._noted.add(name)
+        return getattr(self._values, name)
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Site values and overrides, bound by `diagnose()` to the snapshot's annotations and time."""
+    """Site values and overrides, bound by `diagnose()` to the snapshot's annotations and time, and to a rule."""
 
     site: Thresholds = Thresholds()
     overrides: tuple[Override, ...] = ()
     cluster: str = ""
+    rule: str = ""
+    """Slug of the rule that asks: overrides of others' thresholds are none of its. Empty: whoever asks."""
+    noted: set[str] | None = None
+    """Where it is noted which thresholds were read of subjects that something overrides."""
     now: datetime | None = None
     annotations_of: AnnotationsOf | None = None
 
@@ -187,17 +220,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             if not self._applies(override, namespace):
                 continue
             why = override.reason or "site override"
-            for name, value in override.values.items():
-                changed[name], origins[name] = value, f"override: {why}"
+            if not self.rule or override.rule in {"", self.rule}:
+                for name, value in override.values.items():
+                    changed[name], origins[name] = value, f"override: {why}"
             if override.exempt:
                 exemptions[override.rule or "all"] = why
             if override.severity:
                 severities[override.rule or "all"] = (override.severity, why)
         annotations = self.annotations_of(subject) if self.annotations_of else {}
         _read_annotations(annotations, changed, origins, exemptions)
-        if not changed:
+        if not origins:
             return Resolved(self.site, origins, exemptions, severities)
         values = msgspec.structs.replace(self.site, **changed)
+        if self.noted is not None:
+            values = cast(Thresholds, _Noting(values, self.noted))
         return Resolved(values, origins, exemptions, severities)
 
     def _applies(self, override: Override, namespace: str) -> bool:
@@ -205,7 +241,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if override.namespace and override.namespace != namespace:
             return False
-        return not (override.expires_at and self.now and override.expires_at <= self.now)
+        return not override.is_over(self.now)
 
 
 def _read_annotations(

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from diagnostics import archive, identity, observations, topology, usage
+from diagnostics import archive, identity, observations, overrides, topology, usage
 from diagnostics.collect import Clock, take_snapshot
 from diagnostics.collect.declared import declared_target
 from diagnostics.garbage import garbage_paused
@@ -38,12 +38,13 @@ def observe(slug: str, clock: Clock = timezone.now) -> Observation | None:
 @garbage_paused()
 def _observe(cluster: Cluster, token: str, clock: Clock, stages: observations.Stages) -> Observation | None:
     target = declared_target(cluster.slug, settings.CLUSTERS[cluster.slug])
+    limits = overrides.limits_of(cluster, settings.LIMITS, clock())
     with stages.timed("collect"):
-        past, recent = archive.earlier(cluster, settings.LIMITS.site.xid_recent)
-        take = take_snapshot(target, clock=clock, past=past, recent=recent, limits=settings.LIMITS)
+        past, recent = archive.earlier(cluster, limits.site.xid_recent)
+        take = take_snapshot(target, clock=clock, past=past, recent=recent, limits=limits)
     snapshot = identity.named(take.snapshot, cluster)
     with stages.timed("diagnose"):
-        diagnosis = diagnose(snapshot, settings.LIMITS)
+        diagnosis = diagnose(snapshot, limits)
     kept = archive.packed(cluster, snapshot, take.recent)
     with transaction.atomic():
         with stages.timed("record"):
@@ -53,7 +54,7 @@ def _observe(cluster: Cluster, token: str, clock: Clock, stages: observations.St
             return None
         with stages.timed("ledger"):
             known = topology.record(cluster, snapshot)
-            usage.record(cluster, snapshot, known, settings.POLL_INTERVAL, settings.LIMITS.site)
+            usage.record(cluster, snapshot, known, settings.POLL_INTERVAL, limits.site)
         with stages.timed("archive"):
             archive.publish(cluster, kept)
         return observations.publish(cluster, snapshot, diagnosis, stages, take.seconds)

@@ -6,6 +6,7 @@ from diagnostics.models.incident import Incident
 from diagnostics.models.incident_event import IncidentEvent
 from diagnostics.models.live_range import LiveRange
 from diagnostics.models.observation import Observation
+from diagnostics.models.rule_override import OverrideEdit, RuleOverride
 from diagnostics.models.stored_snapshot import RecentSamplesRow, StoredPicture, StoredSnapshot
 from diagnostics.models.topology import Allocation, ChangeKind, Device, Node, TopologyChange
 from diagnostics.models.usage import (
@@ -46,8 +47,10 @@ __all__ = [
     "MetricDay",
     "Node",
     "Observation",
+    "OverrideEdit",
     "Price",
     "RecentSamplesRow",
+    "RuleOverride",
     "StateInterval",
     "StoredPicture",
     "StoredSnapshot",

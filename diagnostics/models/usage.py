@@ -2,11 +2,11 @@
 
 from typing import ClassVar
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from diagnostics.models.cluster import Cluster
+from diagnostics.models.edit import Edit
 from diagnostics.models.topology import Device
 from diagnostics.models.workload import Workload
 from diagnostics.snapshot import State
@@ -186,27 +186,11 @@ class Price(models.Model):
         ordering = ["-valid_from", "pk"]
 
 
-class UsageEdit(models.Model):
-    """Who changed team rules and prices, and how. Only ever added to."""
+class UsageEdit(Edit):
+    """Who changed team rules and prices, and how."""
 
     class About(models.TextChoices):
         TEAM_RULE = "team rule"
         PRICE = "price"
 
-    class Action(models.TextChoices):
-        ADDED = "added"
-        CHANGED = "changed"
-        REMOVED = "removed"
-
-    at = models.DateTimeField(auto_now_add=True)
-    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
-    actor_name = models.CharField(max_length=150)
-    """As it was then: the user may be gone."""
     about = models.CharField(max_length=12, choices=About)
-    action = models.CharField(max_length=12, choices=Action)
-    before = models.TextField(blank=True)
-    """In words; empty for what was added."""
-    after = models.TextField(blank=True)
-
-    class Meta:
-        ordering = ["-at", "-pk"]

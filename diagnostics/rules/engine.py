@@ -22,9 +22,10 @@ from diagnostics.findings import (
     UnjudgedSubject,
     fingerprint,
 )
-from diagnostics.limits import Limits
+from diagnostics.limits import Limits, Thresholds
 from diagnostics.rules.base import Rule
 from diagnostics.rules.causes import linked
+from diagnostics.rules.documentation import shown
 from diagnostics.snapshot import Pod, Snapshot, Source, SourceState
 
 log = logging.getLogger(__name__)
@@ -35,15 +36,17 @@ def run(rules: Iterable[Rule], snapshot: Snapshot, limits: Limits) -> Diagnosis:
     bound = msgspec.structs.replace(
         limits, cluster=snapshot.cluster, now=snapshot.taken_at, annotations_of=_Annotations(snapshot)
     )
-    outcome = _Outcome(snapshot, bound)
+    outcome = _Outcome(snapshot)
     rules = tuple(rules)
     for rule in rules:
         unusable = [s for s in sorted(rule.needs) if not snapshot.source(s).state.is_usable]
         if unusable:
             outcome.skipped.append(SkippedRule(rule.code, _why(snapshot, unusable)))
             continue
+        noted: set[str] = set()
+        own = msgspec.structs.replace(bound, rule=rule.slug, noted=noted)
         try:
-            yielded = list(rule.check(snapshot, bound))
+            yielded = list(rule.check(snapshot, own))
         except Exception as error:
             log.exception("rule %s failed", rule.code)
             outcome.failed.append(FailedRule(rule.code, f"{type(error).__name__}: {error}"[:300]))
@@ -53,7 +56,7 @@ def run(rules: Iterable[Rule], snapshot: Snapshot, limits: Limits) -> Diagnosis:
         if incomplete:
             outcome.partial.append(SkippedRule(rule.code, _why(snapshot, incomplete)))
         for item in yielded:
-            outcome.take(rule, item)
+            outcome.take(rule, item, own, frozenset(noted))
     return outcome.diagnosis({rule.slug: rule for rule in rules})
 
 
@@ -69,9 +72,8 @@ def _why(snapshot: Snapshot, sources: list[Source]) -> str:
 class _Outcome:
     """Collects what the rules yield and turns hits into findings."""
 
-    def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self.limits = limits
         self.findings: dict[str, Finding] = {}
         self.coverage: list[Coverage] = []
         self.skipped: list[SkippedRule] = []
@@ -80,7 +82,8 @@ class _Outcome:
         self.exempted: list[Exempted] = []
         self.unjudged: list[UnjudgedSubject] = []
 
-    def take(self, rule: Rule, item: Hit | Unjudged | Blind) -> None:
+    def take(self, rule: Rule, item: Hit | Unjudged | Blind, limits: Limits, read: frozenset[str]) -> None:
+        """`read`: names of the thresholds that the rule has read where something overrides them."""
         if isinstance(item, Blind):
             self.coverage.append(Coverage(rule.code, item.what, item.cure))
             return
@@ -88,12 +91,17 @@ class _Outcome:
         if isinstance(item, Unjudged):
             self.unjudged.append(UnjudgedSubject(rule.code, identity, item.subject, item.reason))
             return
-        resolved = self.limits.of(item.subject)
+        resolved = limits.of(item.subject)
         reason = resolved.exempt(rule.slug)
         if reason is not None:
             self.exempted.append(Exempted(rule.code, item.subject, reason))
             return
-        severity, touched = item.severity or rule.severity, list(resolved.origins.values())
+        severity = item.severity or rule.severity
+        touched = [
+            _touch(name, limits.site, resolved.values, why)
+            for name, why in resolved.origins.items()
+            if name in read
+        ]
         override = resolved.severity(rule.slug)
         if override is not None:
             severity = Severity(override[0])
@@ -121,6 +129,12 @@ class _Outcome:
             exempted=tuple(self.exempted),
             unjudged=tuple(u for u in self.unjudged if u.finding_id not in self.findings),
         )
+
+
+def _touch(name: str, site: Thresholds, resolved: Thresholds, why: str) -> str:
+    """`idle_after 2 h instead of 30 min: annotation gpuhealth.io/idle-after`."""
+    usual, here = (shown(name, getattr(values, name)) for values in (site, resolved))
+    return f"{name} {here} instead of {usual}: {why}" if here != usual else f"{name} {here}: {why}"
 
 
 def _merged(one: Finding, other: Finding) -> Finding:

@@ -5,9 +5,10 @@ from decimal import Decimal
 from django.db import transaction
 
 from diagnostics.models import Price, TeamRule, UsageEdit, User
+from diagnostics.models.edit import Edit
 from diagnostics.quantities import rfc3339
 
-Action = UsageEdit.Action
+Action = Edit.Action
 
 
 def enter(row: TeamRule | Price, actor: User) -> None:

@@ -1,6 +1,7 @@
 """One pass of the rules: what is skipped, exempted, merged, linked, and what a failing rule costs."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
@@ -234,3 +235,26 @@ def test_the_worst_come_first() -> None:
 
 def test_a_source_that_was_never_asked_is_absent() -> None:
     assert snapshot(sources=()).source(Source.PODS).state is SourceState.ABSENT
+
+
+def reads(name: str) -> Check:
+    """A check that judges by one limit."""
+
+    def looks(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
+        getattr(limits.of(hit().subject).values, name)
+        yield hit()
+
+    return looks
+
+
+def test_a_finding_names_the_changed_limits_that_its_rule_has_read_and_no_others() -> None:
+    values = {"pending_after": timedelta(hours=2), "scatter_min_ratio": 0.5}
+    limits = Limits(overrides=(Override(namespace="research", values=values, reason="batch"),))
+    finding = run([a_rule(reads("pending_after"))], snapshot(), limits).findings[0]
+    assert finding.overrides == ("pending_after 2 h instead of 5 min: override: batch",)
+
+
+def test_a_limit_changed_for_another_rule_touches_nothing_here() -> None:
+    values = {"pending_after": timedelta(hours=2)}
+    limits = Limits(overrides=(Override(rule="other", values=values, reason="batch"),))
+    assert run([a_rule(reads("pending_after"))], snapshot(), limits).findings[0].overrides == ()
