@@ -116,6 +116,18 @@ TERMS = (
         name="exempt",
         meaning="A workload's owner or the site has silenced a rule there, with a reason, which is shown: a "
         "warm standby, an interactive session.",
-        source="Annotation `gpuhealth.io/exempt`, or the clusters file",
+        source="Annotation `gpuhealth.io/exempt`, or an exception of the site",
+        see=("exception",),
+    ),
+    Term(
+        slug="exception",
+        name="exception",
+        meaning="What a site judges differently from the catalogue: for one rule or all, in one cluster and namespace "
+        "or in all, a rule is off, has another severity or other limits, for a reason and until a day. It stands on "
+        "every finding that it touches. Of several that apply, one for a namespace wins over one for a rule, that over "
+        "one for a cluster, what is entered over what the clusters file declares, and an annotation on the workload "
+        "over all.",
+        source="The page of exceptions, or the clusters file",
+        see=("exempt", "limit", "severity"),
     ),
 )

@@ -99,6 +99,8 @@ class FindingDetailPage(Page):
     cost: Cost
     subject_url: str
     """Of the subject's page; empty where there is none."""
+    exception_url: str
+    """Where an exception for it is made."""
     nodes: tuple[tuple[str, str], ...]
     """(name, address) of the nodes that it touches."""
     pods: tuple[Holder, ...]
@@ -206,6 +208,7 @@ def page_of(
         cause=cause_words(finding.cause),
         cost=cost_of(cluster, incident, spans, finding.nodes, about.complete_through),
         subject_url=subject_url(cluster.slug, subject.kind, subject.namespace, subject.name),
+        exception_url=_exception_url(cluster.slug, finding),
         nodes=tuple((name, node_url(cluster.slug, name)) for name in finding.nodes[:TOUCHED_SHOWN]),
         pods=_pods(cluster, finding),
         more=max(0, len(finding.nodes) - TOUCHED_SHOWN) + max(0, len(finding.pods) - TOUCHED_SHOWN),
@@ -219,6 +222,13 @@ def page_of(
         address=page_url(request, cluster.slug, incident, fix=shown),
         url=page_url(request, cluster.slug, incident),
     )
+
+
+def _exception_url(slug: str, finding: Finding) -> str:
+    """The form of an exception, filled in as narrowly as it goes."""
+    about = {"rule": finding.slug, "cluster": slug, "namespace": finding.subject.namespace}
+    query = urlencode({key: value for key, value in about.items() if value})
+    return f"{reverse('rule_settings')}?{query}#exception-form"
 
 
 def _pods(cluster: Cluster, finding: Finding) -> tuple[Holder, ...]:

@@ -1,6 +1,5 @@
 """Rules: the catalogue, each with the documentation that stands in its own module, and what it has found."""
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from diagnostics.limits import Thresholds
 from diagnostics.models import Incident, Observation
 from diagnostics.rules import RETIRED, catalogue
 from diagnostics.rules.base import SECTIONS, Rule
-from diagnostics.rules.documentation import shown
+from diagnostics.rules.documentation import named_limits, shown
 from diagnostics.views import asked
 from diagnostics.views.exempted import ExemptedFindings, exempted_by
 from diagnostics.views.page import Frame, HtmxRequest, Page, bare_frame, render_page
@@ -168,10 +167,7 @@ def _open_findings(cluster: str) -> Counter[str] | None:
 
 def _limits(rule: Rule) -> tuple[tuple[str, str], ...]:
     defaults = Thresholds()
-    named = dict.fromkeys(re.findall(r"`(\w+)`", "\n".join(rule.sections.values())))
-    return tuple(
-        (name, shown(name, getattr(defaults, name))) for name in named if name in Thresholds.__struct_fields__
-    )
+    return tuple((name, shown(name, getattr(defaults, name))) for name in named_limits(rule))
 
 
 def _family(name: str) -> str:

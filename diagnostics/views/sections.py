@@ -32,6 +32,7 @@ _OF_ALL = (
     ("rules", "Rules", "r", "rule_list"),
     ("glossary", "Glossary", "l", "glossary"),
     ("usage_settings", "Teams and prices", "t", "usage_settings"),
+    ("rule_settings", "Exceptions", "e", "rule_settings"),
     ("connect", "Connect a cluster", "c", "connect"),
 )
 

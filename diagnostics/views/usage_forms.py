@@ -26,21 +26,21 @@ else:
     _ChoiceField = forms.ModelChoiceField
 
 
-class _Moment(forms.DateTimeInput):
+class Moment(forms.DateTimeInput):
     input_type = "datetime-local"
 
     def __init__(self) -> None:
         super().__init__(format=FORMAT)
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Raises ValidationError for text that does not look like what it is."""
     if printable(text, len(text) + 1) != text:
         raise ValidationError("It holds characters that cannot be seen.")
     return text
 
 
-class _ClusterField(_ChoiceField):
+class ClusterField(_ChoiceField):
     def __init__(self) -> None:
         super().__init__(Cluster.objects.all(), required=False, empty_label="every cluster")
 
@@ -51,10 +51,10 @@ class _ClusterField(_ChoiceField):
 class _PatternForm(forms.Form):
     """Something that holds where a pattern matches, in one cluster or in all."""
 
-    cluster = _ClusterField()
+    cluster = ClusterField()
 
     def clean_pattern(self) -> str:
-        return _visible(self.cleaned_data["pattern"])
+        return visible(self.cleaned_data["pattern"])
 
 
 class TeamRuleForm(_RuleForm, _PatternForm):
@@ -75,7 +75,7 @@ class TeamRuleForm(_RuleForm, _PatternForm):
         }
 
     def clean_team(self) -> str:
-        return _visible(self.cleaned_data["team"])
+        return visible(self.cleaned_data["team"])
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
@@ -108,7 +108,7 @@ class PriceForm(_PriceForm, _PatternForm):
             "valid_from": "Empty: from the beginning. An hour has the price of its beginning.",
             "valid_to": "From then on it holds no more. Empty: until further notice.",
         }
-        widgets: ClassVar = {"valid_from": _Moment(), "valid_to": _Moment()}
+        widgets: ClassVar = {"valid_from": Moment(), "valid_to": Moment()}
 
     def clean_per_gpu_hour(self) -> Any:
         price = self.cleaned_data["per_gpu_hour"]

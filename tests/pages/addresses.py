@@ -50,6 +50,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "glossary": (),
     "style": (),
     "usage_settings": (),
+    "rule_settings": (),
     "connect": (),
 }
 """Name of each page -> what of an example its address is made of."""

@@ -28,7 +28,7 @@ EXAMPLE = Example(
 )
 APART = {"home", "finding_excerpt"}
 """Goes elsewhere, or never changes: tested by themselves."""
-WITH_A_FORM = {"connect", "usage_settings"}
+WITH_A_FORM = {"connect", "usage_settings", "rule_settings"}
 """Pages that their own form is sent to: tested by themselves."""
 NAMES = [name for name in PAGES if name not in APART]
 LIVE = [name for name in NAMES if "slug" in PAGES[name]]
