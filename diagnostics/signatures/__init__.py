@@ -11,12 +11,14 @@ from diagnostics.signatures import (
     collectives,
     cuda,
     driver_install,
+    gpu_libraries,
     gpu_memory,
     host_memory,
     kernel,
     listings,
     operator_pods,
     servers,
+    shared_memory,
 )
 from diagnostics.signatures.grammar import Numbers, Signature, Words, read_groups, size_bytes
 from diagnostics.signatures.streams import Stream, streams, wrap_width
@@ -27,9 +29,11 @@ __all__ = ["SIGNATURES", "Signature", "signals_in"]
 
 SIGNATURES: tuple[Signature, ...] = (
     *gpu_memory.SIGNATURES,
+    *gpu_libraries.SIGNATURES,
     *servers.SIGNATURES,
     *listings.SIGNATURES,
     *host_memory.SIGNATURES,
+    *shared_memory.SIGNATURES,
     *collectives.SIGNATURES,
     *kernel.SIGNATURES,
     *driver_install.SIGNATURES,

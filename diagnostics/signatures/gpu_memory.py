@@ -40,14 +40,16 @@ SIGNATURES = (
     Signature(
         name="cuda-oom",
         needles=("out of memory",),
-        pattern=r"(?P<platform>CUDA|HIP) out of memory(?!\. Tried to allocate)",
+        pattern=r"(?P<platform>CUDA|HIP) out of memory(?!\. Tried to allocate| occurred when warming up)",
         example="RuntimeError: CUDA out of memory.",
     ),
     Signature(
         name="cuda-runtime-oom",
         needles=("error: out of memory", "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"),
         pattern=r"(?:CUDA|HIP) "
-        r"(?:driver |runtime )?error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY",
+        r"(?:driver |runtime )?error: out of memory|cudaErrorMemoryAllocation"
+        # Pinned host memory, an attempt that TensorFlow repeats with less, and a context have their own entries.
+        r"|(?<!on host: )(?<!from device: )(?<!CtxRetain: )(?<!CtxCreate: )CUDA_ERROR_OUT_OF_MEMORY",
         example="RuntimeError: CUDA error: out of memory",
     ),
     Signature(
@@ -58,16 +60,17 @@ SIGNATURES = (
     ),
     Signature(
         name="cudnn-oom",
-        needles=("CUDNN_STATUS_ALLOC_FAILED", "create cudnn handle"),
-        pattern=r"(?P<status>CUDNN_STATUS_ALLOC_FAILED)"
+        needles=("CUDNN_STATUS_ALLOC_FAILED", "DEVICE_ALLOCATION_FAILED", "create cudnn handle"),
+        pattern=r"(?P<status>CUDNN_STATUS_ALLOC_FAILED|CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)"
         r"|[Cc]ould not create cudnn handle: (?P<handle>CUDNN_STATUS_"
         r"(?:INTERNAL_ERROR|NOT_INITIALIZED|ALLOC_FAILED))",
         example="Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR",
     ),
     Signature(
         name="nccl-oom",
-        needles=("Cuda failure",),
-        pattern=r"NCCL WARN .{0,120}Cuda failure (?:2 )?'out of memory'",
+        needles=("Cuda failure", "Failed to CUDA"),
+        pattern=r"NCCL WARN .{0,120}(?:Cuda failure (?:2 )?'out of memory'"
+        r"|Failed to CUDA (?:calloc(?: async)?|malloc) (?P<requested_bytes>\d{1,15}))",
         example="gpu-3:71:92 [2] misc/strongstream.cc:46 NCCL WARN Cuda failure 2 'out of memory'",
     ),
     Signature(
@@ -90,7 +93,8 @@ SIGNATURES = (
     Signature(
         name="jax-oom",
         needles=("RESOURCE_EXHAUSTED",),
-        pattern=r"RESOURCE_EXHAUSTED: Out of memory(?: while trying to allocate (?P<requested_bytes>SZ))?",
+        pattern=r"RESOURCE_EXHAUSTED: Out of memory(?! allocating)(?: while trying to allocate "
+        r"(?P<requested_bytes>SZ))?",
         example="jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
         "allocate 13421772800 bytes.",
     ),

@@ -66,9 +66,62 @@ SIGNATURES = (
     ),
     Signature(
         name="sglang-no-memory",
-        needles=("Please try to increase --mem-fraction-static",),
-        pattern=r"Not enough memory\. Please try to increase --mem-fraction-static",
+        needles=("--mem-fraction-static", "for hybrid state cache"),
+        pattern=r"Not enough memory[.;,] Please try (?:to increase|increasing) [`']?--mem-fraction-static"
+        r"|Not enough GPU memory for hybrid state cache",
         example="RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
+    ),
+    Signature(
+        name="vllm-profiling-disturbed",
+        needles=("Error in memory profiling",),
+        pattern=r"Error in memory profiling\. Initial free memory (?P<initial_bytes>SZ|\d{6,15}),? current free memory "
+        r"(?P<current_bytes>SZ|\d{6,15})",
+        example="AssertionError: Error in memory profiling. Initial free memory 21.70 GiB, current free memory 33.12 "
+        "GiB. This happens when other processes sharing the same container release GPU memory while vLLM is profiling",
+    ),
+    Signature(
+        name="vllm-warmup-oom",
+        needles=("occurred when warming up",),
+        pattern=r"out of memory occurred when warming up (?:sampler|the model) with (?P<requests_count>\d{1,9}) dummy "
+        r"requests",
+        example="RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy "
+        "requests. Please try "
+        "lowering `max_num_seqs` or `gpu_memory_utilization` when initializing the engine.",
+    ),
+    Signature(
+        name="sglang-batch-oom",
+        needles=("Try to lower your batch size",),
+        pattern=r"(?:(?P<phase>Prefill|Decode) )?[Oo]ut of memory\. Try to lower your batch size",
+        fields={"wanted": r"Try to allocate (?P<wanted_tokens>\d{1,12}) tokens"},
+        example="RuntimeError: Prefill out of memory. Try to lower your batch size. Try to allocate 8192 tokens.",
+    ),
+    Signature(
+        name="sglang-unbalanced",
+        needles=("The memory capacity is unbalanced",),
+        pattern=r"Error: The memory capacity is unbalanced",
+        fields={
+            "least": r"(?:pre_model_load_memory|min_per_gpu_memory|min_available_\w{2,6}_memory)="
+            r"(?P<least_gib>[\d.]{1,12})",
+            "own": r"local_(?:gpu|device)_memory=(?P<own_gib>[\d.]{1,12})",
+        },
+        example="ValueError: The memory capacity is unbalanced. Some GPUs may be occupied by other processes. "
+        "min_per_gpu_memory=16.28, local_gpu_memory=46.81, local_gpu_memory * 0.9=42.13",
+    ),
+    Signature(
+        name="tgi-prefill-oom",
+        needles=("Not enough memory to handle",),
+        pattern=r"Not enough memory to handle (?P<wanted_tokens>\d{1,12}) (?:prefill |total )?tokens",
+        example="RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease "
+        "`--max-batch-prefill-tokens`",
+    ),
+    Signature(
+        name="trtllm-kv-too-small",
+        needles=("must be large enough to process at least",),
+        pattern=r"[Mm]ax\w{0,12} ?[Ii]n ?[Pp]aged ?[Kk][Vv] ?[Cc]ache \((?P<possible_tokens>\d{1,12})\) must be large "
+        r"enough to process at least",
+        example="[TensorRT-LLM][ERROR] Assertion failed: maxTokensInPagedKvCache (2048) must be large "
+        "enough to process "
+        "at least 1 sequence to completion",
     ),
     Signature(
         name="sglang-retracted",

@@ -8,6 +8,8 @@ from tests.signatures.torch_messages import GENERATIONS, render
 GIB = 2.0**30
 _UNITS = {"bytes": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "GB": 2.0**30}
 _AMOUNT = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?) (bytes|KiB|MiB|GiB|GB)\b")
+_FIRST_OF_PAIR = re.compile(r"\((\d+\.\d+)(?=/\d+\.\d+ GiB\))")
+"""`(31.44/47.38 GiB)`: the amount without a unit of its own."""
 _SEGMENT_NUMBER = re.compile(r"((?:_size|'size)': )(\d+)")
 _MIG = {"1g.5gb": 5, "2g.10gb": 10, "3g.20gb": 20, "1g.10gb": 10, "2g.20gb": 20, "3g.40gb": 40, "4g.40gb": 40}
 _PREFIXES = ("[rank{}]: ", "[1,{}]<stderr>:", "worker-{}: ", "{}: ", "(RayTrainWorker pid=1{}, ip=10.0.0.7) ")
@@ -29,6 +31,7 @@ def scaled(text: str, random: Random) -> str:
         r"OOM (\d+) / (\d+)", lambda m: f"OOM {int(int(m[1]) * factor)} / {int(int(m[2]) * factor)}", text
     )
     text = _SEGMENT_NUMBER.sub(lambda m: f"{m[1]}{int(int(m[2]) * factor)}", text)
+    text = _FIRST_OF_PAIR.sub(lambda m: f"({float(m[1]) * factor:.2f}", text)
     return _AMOUNT.sub(lambda m: _printed(float(m[1]) * factor, m[2], whole="." not in m[1]), text)
 
 

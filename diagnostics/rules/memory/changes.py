@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from diagnostics.fixes import Risk, Step, StepKind, kubectl, manifests
 from diagnostics.snapshot import Container, OwnerKey, Pod
 
@@ -59,6 +61,34 @@ def set_environment(
 ) -> Step:
     env = [{"name": name, "value": value} for name, value in values.items()]
     return change_container(pod, container, {"env": env}, title=title, why=why, expect=expect)
+
+
+def mount_in_memory(
+    pod: Pod,
+    container: Container,
+    volume: str,
+    path: str,
+    size_bytes: float,
+    *,
+    title: str,
+    why: str,
+    expect: str,
+) -> Step:
+    """A volume in memory of this size at `path`: a new one, or an equally named one of the pod with another size."""
+    volumes = [{"name": volume, "emptyDir": {"medium": "Memory", "sizeLimit": limit_text(size_bytes)}}]
+    mounts = {"volumeMounts": [{"name": volume, "mountPath": path}]}
+    step = change_container(pod, container, mounts, title=title, why=why, expect=expect)
+    owner = pod.root or OwnerKey("Pod", pod.namespace, pod.name, "v1")
+    if owner.kind not in PATCHABLE:
+        lines = {"containers": [{"name": container.name, **mounts}], "volumes": volumes}
+        return msgspec.structs.replace(step, manifest=manifests.to_yaml(lines))
+    patch = manifests.container_patch({container.name: mounts}, kind=owner.kind)
+    patch["spec"]["template"]["spec"]["volumes"] = volumes
+    return msgspec.structs.replace(
+        step,
+        command=kubectl.patch(owner.kind.lower(), owner.name, owner.namespace, manifests.to_json(patch)),
+        manifest=manifests.to_yaml(patch),
+    )
 
 
 def raise_memory_limit(pod: Pod, container: Container, amount_bytes: float, *, why: str) -> Step:

@@ -3,7 +3,8 @@
 ## Meaning
 An allocation of GPU memory was refused and the program ended. The message always suggests fragmentation; its
 numbers say what it really is: a model that does not fit, another process on the GPU, a cap, a MIG instance or
-vGPU share, memory outside the allocator, a KV cache that is too small, or fragmentation indeed.
+vGPU share, memory outside the allocator, a KV cache that is too small, a batch that is too large, weights in
+float32, a framework that leaves nothing for its libraries, or fragmentation indeed.
 
 ## Impact
 The training step or the model server ends with an ordinary exit code (1, or 134 after an abort), and comes
@@ -30,12 +31,13 @@ from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject, U
 from diagnostics.limits import Limits
 from diagnostics.quantities import gib
 from diagnostics.rules.base import rule
-from diagnostics.rules.memory.failing import Failure, failures
+from diagnostics.rules.memory.failing import Failure, failures, signals_of_run
 from diagnostics.rules.memory.gpu_seen import Device, device_of
 from diagnostics.rules.memory.oom_advice import MEANINGS, TITLES, fix_for
 from diagnostics.rules.memory.oom_causes import cause_of
 from diagnostics.rules.memory.oom_numbers import UNKNOWN, Verdict
-from diagnostics.snapshot import LogSignal, Snapshot, Source
+from diagnostics.rules.memory.software import software_of
+from diagnostics.snapshot import Snapshot, Source
 from diagnostics.text import counted, listed
 
 
@@ -55,9 +57,10 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
         if failure.ended is not None and failure.ended.reason == "OOMKilled":
             continue  # host memory: a refused GPU allocation ends with an ordinary exit code
         subject = Subject.of_pod(failure.pod)
-        signals = _signals_of(snapshot, failure)
+        signals = signals_of_run(snapshot, failure)
         device = device_of(snapshot, failure.pod, signals)
-        verdict = cause_of(signals, device, limits.of(failure.pod).values)
+        software = software_of(failure.container, signals)
+        verdict = cause_of(signals, device, limits.of(failure.pod).values, software)
         if verdict is not None:
             found.setdefault(subject, []).append((failure, verdict, device))
         elif failure.pod.key not in snapshot.logs_read:
@@ -67,16 +70,6 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     for subject, reason in unread.items():
         if subject not in found:
             yield Unjudged(subject, reason)
-
-
-def _signals_of(snapshot: Snapshot, failure: Failure) -> list[LogSignal]:
-    """Signals of the run that failed. In a container that runs well only its previous run counts."""
-    signals = [
-        s for s in snapshot.signals_by_pod.get(failure.pod.key, ()) if s.container == failure.container.name
-    ]
-    if failure.runs_again:
-        signals = [s for s in signals if s.previous]
-    return sorted(signals, key=lambda s: not s.previous)
 
 
 def _hit(snapshot: Snapshot, subject: Subject, cases: list[tuple[Failure, Verdict, Device]]) -> Hit:

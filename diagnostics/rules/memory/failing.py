@@ -8,7 +8,7 @@ import msgspec
 
 from diagnostics.limits import Limits
 from diagnostics.quantities import span
-from diagnostics.snapshot import Container, Event, Pod, Snapshot, Terminated
+from diagnostics.snapshot import Container, Event, LogSignal, Pod, Snapshot, Terminated
 from diagnostics.states import ended_badly
 
 _GONE_FOR = {"Evicted", "NodeLost", "NodeShutdown", "Terminated", "Preempting", "UnexpectedAdmissionError"}
@@ -48,7 +48,7 @@ def failures(snapshot: Snapshot, limits: Limits) -> Iterator[Failure]:
     A failed attempt of an owner whose later pod succeeded is over and left out too.
     """
     for pod in snapshot.pods:
-        if not pod.gpus or pod.phase == "Succeeded" or _was_made_good(snapshot, pod):
+        if not pod.gpus or pod.phase == "Succeeded" or was_made_good(snapshot, pod):
             continue
         for container in pod.containers:
             if (found := _failure(snapshot, limits, pod, container)) is not None:
@@ -78,13 +78,25 @@ def _runs_again(snapshot: Snapshot, limits: Limits, pod: Pod, container: Contain
     return container.restarts < values.restarts_min or runs_for is None or runs_for >= values.recovered_after
 
 
-def _was_made_good(snapshot: Snapshot, pod: Pod) -> bool:
+def was_made_good(snapshot: Snapshot, pod: Pod) -> bool:
+    """A failed attempt whose owner succeeded with a later pod."""
     if pod.root is None or pod.created_at is None or pod.phase != "Failed":
         return False
     return any(
         other.phase == "Succeeded" and other.created_at is not None and other.created_at >= pod.created_at
         for other in snapshot.pods_by_root[pod.root]
     )
+
+
+def signals_of_run(snapshot: Snapshot, failure: Failure) -> list[LogSignal]:
+    """Signals of the run that failed, the earlier run first; of a container that runs well again only those of its
+    previous run."""
+    signals = [
+        s for s in snapshot.signals_by_pod.get(failure.pod.key, ()) if s.container == failure.container.name
+    ]
+    if failure.runs_again:
+        signals = [s for s in signals if s.previous]
+    return sorted(signals, key=lambda s: not s.previous)
 
 
 def other_killer(snapshot: Snapshot, pod: Pod, container: Container) -> str:

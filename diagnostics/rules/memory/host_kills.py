@@ -7,6 +7,7 @@ import msgspec
 
 from diagnostics.findings import Confidence
 from diagnostics.quantities import gib
+from diagnostics.rules.memory.evictions import NODE_MEMORY, eviction_of
 from diagnostics.rules.memory.failing import Failure, other_killer
 from diagnostics.snapshot import Container, Event, LogSignal, Pod, Snapshot
 
@@ -17,6 +18,7 @@ LIMIT = "container-memory-limit"
 CHILD = "child-process-killed"
 LOADER = "dataloader-worker-killed"
 RAY = "ray-memory-monitor-host-ram"
+EVICTED = "node-memory-pressure-eviction"
 
 _KILLS = {
     "deepspeed-child-killed": CHILD,
@@ -68,6 +70,16 @@ def host_kill(snapshot: Snapshot, failure: Failure) -> HostKill | None:
             is_certain=True,
             signals=tuple(offload),
             events=tuple(events),
+        )
+    eviction = eviction_of(snapshot, failure.pod)
+    if eviction is not None and eviction.cause == NODE_MEMORY:
+        return HostKill(
+            failure=failure,
+            cause=EVICTED,
+            confidence=Confidence.HIGH,
+            because=f"The kubelet evicted the pod because node {failure.pod.node} ran low on memory, before the kernel "
+            "had to kill. Pods that use more than they asked for go first.",
+            is_certain=True,
         )
     if other_killer(snapshot, failure.pod, failure.container) or any(s.signal in _OF_OTHERS for s in signals):
         return None

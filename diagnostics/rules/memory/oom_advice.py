@@ -25,6 +25,9 @@ TITLES = {
     oom.VGPU_LIMIT: "the pod's share of GPU memory is used up",
     oom.KV_CACHE: "the KV cache does not fit",
     oom.BUDGET_TOO_HIGH: "the memory budget is larger than what is free",
+    oom.BATCH: "the batch is larger than GPU memory allows",
+    oom.CUDNN_STARVED: "the framework took the memory that cuDNN needs",
+    oom.FLOAT32: "the weights are loaded in float32",
     oom.UNKNOWN: "the log does not say why",
 }
 
@@ -42,6 +45,10 @@ MEANINGS = {
     oom.VGPU_LIMIT: "The limit is the pod's share, not the card: neither the driver nor the GPU is broken.",
     oom.KV_CACHE: "The weights fit, but the memory left for the KV cache is too small for one full request.",
     oom.BUDGET_TOO_HIGH: "The server plans with more of the GPU than a context and the driver leave free.",
+    oom.BATCH: "The model itself fits; so many requests or tokens at once do not.",
+    oom.CUDNN_STARVED: "TensorFlow and JAX reserve most of the GPU at start; what the library needs for itself is left "
+    "over or not. Neither its version nor the image is broken.",
+    oom.FLOAT32: "Four bytes per value instead of two: weights and KV cache are twice as large as in 16 bits.",
     oom.UNKNOWN: "GPU memory ran out, but the message carries no numbers that tell the causes apart.",
 }
 
@@ -109,6 +116,20 @@ _EDITS = {
         "The value is a share of the GPU's TOTAL memory; driver and context take some of it before the server "
         "starts.",
         "The server starts.",
+    ),
+    oom.BATCH: _edit(
+        "Lower how much the server takes on at once",
+        "The limit of concurrent sequences or of tokens per prefill: max_num_seqs and max_num_batched_tokens (vLLM), "
+        "--max-running-requests and --chunked-prefill-size (SGLang), --max-batch-prefill-tokens (TGI). In "
+        "training, the "
+        "batch size with gradient accumulation instead.",
+        "The highest load passes without the message.",
+    ),
+    oom.FLOAT32: _edit(
+        "Load the weights in 16 bits",
+        "--dtype bfloat16 (or float16 on GPUs before Ampere) for servers, dtype=torch.bfloat16 where the program loads "
+        "the model; older versions of Transformers load float32 unless they are told.",
+        "Weights and KV cache take half of what they took.",
     ),
 }
 """Causes for which it is all that there is to do."""
@@ -255,6 +276,24 @@ def _unknown(verdict: Verdict, failure: Failure) -> list[Step]:
     ]
 
 
+def _starved(verdict: Verdict, failure: Failure) -> list[Step]:
+    is_jax = verdict.signal is not None and verdict.signal.words.get("framework") == "JAX"
+    values = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if is_jax else {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+    return [
+        changes.set_environment(
+            failure.pod,
+            failure.container,
+            values,
+            title="Let the framework take GPU memory as it needs it",
+            why="Then the library finds memory for its handle. A limit does the same: a logical device with a memory "
+            "limit or per_process_gpu_memory_fraction (TensorFlow), XLA_PYTHON_CLIENT_MEM_FRACTION (JAX). "
+            "Where another "
+            "process shares the GPU, both need such a limit.",
+            expect="The first convolution passes, and memory in use follows the load.",
+        )
+    ]
+
+
 _OWN: dict[str, Callable[[Verdict, Failure], list[Step]]] = {
     oom.FRAGMENTED: _fragmented,
     oom.OTHER_PROCESS: _other_process,
@@ -262,4 +301,5 @@ _OWN: dict[str, Callable[[Verdict, Failure], list[Step]]] = {
     oom.MIG_TOO_SMALL: _mig,
     oom.VGPU_LIMIT: _vgpu,
     oom.KV_CACHE: _kv_cache,
+    oom.CUDNN_STARVED: _starved,
 }

@@ -6,10 +6,12 @@ import msgspec
 
 from diagnostics.findings import Confidence
 from diagnostics.limits import Thresholds
-from diagnostics.quantities import gib, percent
+from diagnostics.quantities import gib
 from diagnostics.rules.memory import oom_numbers as oom
 from diagnostics.rules.memory.gpu_seen import Device
 from diagnostics.rules.memory.oom_numbers import Verdict, Whose
+from diagnostics.rules.memory.oom_words import in_float32, own_words
+from diagnostics.rules.memory.software import NOTHING_KNOWN, Software
 from diagnostics.snapshot import LogSignal
 from diagnostics.text import listed
 
@@ -19,36 +21,57 @@ OUT_OF_MEMORY = frozenset(
         "tensorflow-oom", "tensorflow-allocator-oom", "jax-oom", "tensorrt-oom", "tensorrt-runtime-oom",
         "ggml-cuda-oom", "vgpu-limit", "vllm-free-memory", "vllm-no-cache-blocks", "vllm-kv-too-small",
         "vllm-seq-len-too-large", "sglang-no-memory", "triton-load-oom",
+        "tensorflow-start-oom", "cuda-context-oom", "tensorflow-cudnn-start", "xla-allocator-oom", "torch-nvml-assert",
+        "onnxruntime-oom", "onnxruntime-arena-limit", "onnxruntime-cuda-oom", "tensorrt-size-oom", "tensorrt-llm-oom",
+        "ggml-buffer-oom", "ggml-kv-oom", "ggml-old-oom", "cupy-oom", "paddle-oom", "mxnet-oom",
+        "vllm-profiling-disturbed", "vllm-warmup-oom", "sglang-batch-oom", "sglang-unbalanced", "tgi-prefill-oom",
+        "trtllm-kv-too-small",
     }
 )  # fmt: skip
 """Signals that say GPU memory ran out, or would. Preempted requests and a full pool are not among them."""
 
-_VAGUE = {"cublas-oom", "cudnn-oom"}
+_VAGUE = {"cublas-oom", "cudnn-oom", "tensorflow-cudnn-start"}
 """Usually exhausted memory, but these codes have other causes too."""
+_OF_CUDNN = {"cudnn-oom", "tensorflow-cudnn-start"}
+_RETRIED = {"tensorflow-start-oom"}
+"""TensorFlow prints it, asks for less and goes on: of no weight beside another message."""
+
+_OF_SIZE = {oom.SHORTAGE, oom.SINGLE_REQUEST, oom.KV_CACHE, oom.UNKNOWN}
+"""Causes that half the bytes per value would change."""
 
 MIG_NOMINAL_RATIO = 0.9
 """A total below this share of the card's nominal memory is not the whole card (driver reserve is a few
 percent)."""
 
 
-def cause_of(signals: Sequence[LogSignal], device: Device, limits: Thresholds) -> Verdict | None:
+def cause_of(
+    signals: Sequence[LogSignal], device: Device, limits: Thresholds, software: Software = NOTHING_KNOWN
+) -> Verdict | None:
     """The best-founded cause, and where that is another process, whose it is; None for no signal of GPU memory."""
-    found = _best(signals, device, limits)
+    found = _best(signals, device, limits, software)
+    if found is not None and found.cause in _OF_SIZE and software.is_float32:
+        found = in_float32(found, software)
     if found is None or found.cause != oom.OTHER_PROCESS:
         return found
     return _attributed(found, device, limits)
 
 
-def _best(signals: Sequence[LogSignal], device: Device, limits: Thresholds) -> Verdict | None:
+def _best(
+    signals: Sequence[LogSignal], device: Device, limits: Thresholds, software: Software
+) -> Verdict | None:
     """The best-founded cause among a container's signals; None when none of them is about GPU memory.
 
     Those that name their cause come first, then those with numbers, then listings, then bare messages; of
     equals the newest.
     """
     by_name: dict[str, LogSignal] = {s.signal: s for s in signals if s.signal in OUT_OF_MEMORY}
+    if any(s.signal == "cudnn-version-mismatch" for s in signals):
+        by_name = {name: s for name, s in by_name.items() if name not in _OF_CUDNN}
+    if len(by_name) > 1:
+        by_name = {name: s for name, s in by_name.items() if name not in _RETRIED} or by_name
     if not by_name:
         return None
-    named = _vgpu(by_name) or _mig_too_small(by_name, device) or _server(by_name, limits)
+    named = _vgpu(by_name) or _mig_too_small(by_name, device) or own_words(by_name, limits, software)
     if named is not None:
         return named
     listing = _listing(signals, device, next(reversed(by_name.values())))
@@ -110,44 +133,6 @@ def _placed(found: Verdict, device: Device) -> Verdict:
     return msgspec.structs.replace(
         found, cause=cause, confidence=Confidence.MEDIUM, because=f"{found.because[:-1]}: {part}."
     )
-
-
-def _server(by_name: dict[str, LogSignal], limits: Thresholds) -> Verdict | None:
-    """What model servers say at start, in their own numbers."""
-    if (signal := by_name.get("vllm-free-memory")) is not None:
-        free, total = signal.numbers.get("free_bytes"), signal.numbers.get("total_bytes")
-        wanted, ratio = signal.numbers.get("wanted_bytes"), signal.numbers.get("utilization_ratio")
-        if free is None or total is None:
-            return None
-        floor = max(limits.oom_other_process_min_bytes, limits.oom_other_process_min_ratio * total)
-        is_others = total - free >= floor
-        return Verdict(
-            cause=oom.OTHER_PROCESS if is_others else oom.BUDGET_TOO_HIGH,
-            confidence=Confidence.HIGH,
-            because=f"Before the server loaded anything, {gib(total - free)} of {gib(total)} were taken; it "
-            f"plans "
-            f"with {gib(wanted)} (gpu_memory_utilization {percent(ratio)}).",
-            signal=signal,
-        )
-    for name in ("vllm-kv-too-small", "vllm-seq-len-too-large", "vllm-no-cache-blocks", "sglang-no-memory"):
-        if (signal := by_name.get(name)) is not None:
-            return Verdict(
-                cause=oom.KV_CACHE, confidence=Confidence.HIGH, because=_kv_sentence(signal), signal=signal
-            )
-    return None
-
-
-def _kv_sentence(signal: LogSignal) -> str:
-    needed, available = signal.numbers.get("needed_bytes"), signal.numbers.get("available_bytes")
-    wanted, possible = signal.numbers.get("wanted_tokens"), signal.numbers.get("possible_tokens")
-    if needed is not None and available is not None:
-        longest = f"; at most {possible:,.0f} tokens fit" if possible is not None else ""
-        return (
-            f"One request of full length needs {gib(needed)} of KV cache, {gib(available)} are left{longest}."
-        )
-    if wanted is not None and possible is not None:
-        return f"The KV cache holds {possible:,.0f} tokens, one request may have {wanted:,.0f}."
-    return "After the weights nothing of the server's memory budget is left for the KV cache."
 
 
 def _listing(signals: Sequence[LogSignal], device: Device, message: LogSignal) -> Verdict | None:

@@ -12,12 +12,13 @@ back to its last checkpoint. An init container killed so keeps the pod from ever
 
 ## Evidence
 `terminated.reason` OOMKilled of any container, whatever the exit code; the container's memory limit, volumes
-in memory (they count), the node's OOM events. Without that reason: log lines of launchers that saw a child
-end by signal 9, and of Ray's memory monitor, with medium confidence. GPU memory is shown beside it.
+in memory (they count), the node's OOM events; the kubelet's message where it evicted the pod for the node's memory.
+Without either: log lines of launchers that saw a child end by signal 9, and of Ray's memory monitor, with medium
+confidence. GPU memory is shown beside it.
 
 ## Not reported
-Exit code 137 with another killer: liveness probe (a rule of its own), eviction, preemption, deletion past the
-grace period. A launcher's -9 with nothing that points to memory, or after ranks disagreed or timed out. Kills
+Exit code 137 with another killer: liveness probe (a rule of its own), eviction for disk space, preemption, deletion
+past the grace period. A launcher's -9 with nothing that points to memory, or after ranks disagreed or timed out. Kills
 older than `oom_killed_recent` in pods that run again, or whose owner succeeded since. Pods without GPUs.
 
 ## References
@@ -67,6 +68,7 @@ def _hit(snapshot: Snapshot, subject: Subject, kills: list[HostKill]) -> Hit:
     pods = tuple(sorted({k.failure.pod.key for k in kills}))
     runs_again = all(k.failure.runs_again for k in kills)
     verb = "was OOMKilled" if kill.is_certain else "was most likely killed for memory"
+    verb = "was evicted" if kill.cause == host_kills.EVICTED else verb
     again = " It runs again at the moment." if runs_again else ""
     return Hit(
         subject=subject,
@@ -97,6 +99,8 @@ def _evidence(snapshot: Snapshot, kill: HostKill, pods: tuple[str, ...]) -> Iter
         yield Evidence("ended", kill.failure.ended_ago, source=f"{status}: terminated.finishedAt")
         if ended.started_at is not None and ended.finished_at is not None:
             yield Evidence("ran for", span(ended.finished_at - ended.started_at), source=status)
+    if kill.cause == host_kills.EVICTED:
+        yield Evidence("message", printable(pod.message, 500), source=f"{pod.key}: status.message")
     yield Evidence("restarts", str(container.restarts), source=f"{status}: restartCount")
     limit = container.limits.get("memory")
     yield Evidence(
@@ -166,7 +170,7 @@ def _measure(pod: Pod, container: str) -> Step:
 def _steps_for(kill: HostKill) -> list[Step]:
     pod, container = kill.failure.pod, kill.failure.container
     limit = container.limits.get("memory")
-    if kill.cause == host_kills.NODE:
+    if kill.cause in (host_kills.NODE, host_kills.EVICTED):
         return [_smaller_or_elsewhere(pod)]
     if kill.cause == host_kills.RAY:
         return [_edit_ray(), *_raise(kill, limit)]

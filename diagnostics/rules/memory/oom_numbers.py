@@ -16,7 +16,7 @@ from diagnostics.snapshot import LogSignal
 
 SHORTAGE = "model-exceeds-gpu-memory"
 FRAGMENTED = "allocator-fragmentation"
-OTHER_PROCESS = "other-process-on-gpu"
+OTHER_PROCESS = "gpu-memory-held-by-other-process"
 ORPHANS = "orphan-processes-hold-gpu-memory"
 SINGLE_REQUEST = "request-exceeds-gpu"
 CAPPED = "memory-fraction-cap"
@@ -25,6 +25,9 @@ MIG_TOO_SMALL = "mig-slice-smaller-than-need"
 VGPU_LIMIT = "vgpu-memory-limit-exceeded"
 KV_CACHE = "kv-cache-does-not-fit"
 BUDGET_TOO_HIGH = "gpu-memory-utilization-too-high"
+BATCH = "batch-exceeds-gpu-memory"
+CUDNN_STARVED = "tf-preallocation-starves-cudnn"
+FLOAT32 = "weights-in-float32"
 UNKNOWN = "unknown"
 
 CONTEXT_BYTES = 2.0**30

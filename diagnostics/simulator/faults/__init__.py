@@ -13,14 +13,28 @@ from diagnostics.simulator.faults import (
     hardware,
     holders,
     idle,
+    local_storage,
     node_stack,
     oom_killed,
     pending,
+    shared_memory,
 )
 from diagnostics.simulator.faults.entry import Fault, Twin
 
 # In the order in which they take their place: first those that need a certain node, last those that fill one up.
-_FAMILIES = (node_stack, gangs, hardware, idle, oom_killed, cuda_memory, cuda_stack, holders, pending)
+_FAMILIES = (
+    node_stack,
+    gangs,
+    hardware,
+    idle,
+    oom_killed,
+    cuda_memory,
+    cuda_stack,
+    shared_memory,
+    local_storage,
+    holders,
+    pending,
+)
 
 CATALOGUE: dict[str, Fault] = {f.slug: f for family in _FAMILIES for f in family.FAULTS}
 TWINS: dict[str, Twin] = {t.slug: t for family in _FAMILIES for t in family.TWINS}

@@ -6,7 +6,7 @@ from diagnostics.findings import Diagnosis, Finding
 from diagnostics.limits import Limits
 from diagnostics.rules import engine
 from diagnostics.rules.base import REGISTRY
-from diagnostics.rules.memory import cuda_out_of_memory, oom_killed, probe_killed
+from diagnostics.rules.memory import cuda_out_of_memory, oom_killed, probe_killed, small_shm, storage_eviction
 from diagnostics.signatures import signals_in
 from diagnostics.snapshot import Container, LogSignal, Node, Pod, Terminated
 from tests.builders import ago, container, node, pod, snapshot
@@ -14,7 +14,8 @@ from tests.builders import ago, container, node, pod, snapshot
 RULES = tuple(
     rule
     for rule in REGISTRY.values()
-    if rule.module in {m.__name__ for m in (cuda_out_of_memory, oom_killed, probe_killed)}
+    if rule.module
+    in {m.__name__ for m in (cuda_out_of_memory, oom_killed, probe_killed, small_shm, storage_eviction)}
 )
 
 

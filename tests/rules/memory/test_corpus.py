@@ -122,7 +122,9 @@ def test_one_decisive_fact_changes_the_answer() -> None:
     assert decisive("oom_weights_fill_card", "Process 3909982 has 44.34", "Process 3909982 has 24.34") == [
         "model-exceeds-gpu-memory"
     ]
-    assert decisive("oom_weights_fill_card", "43.67 GiB is", "23.67 GiB is") == ["other-process-on-gpu"]
+    assert decisive("oom_weights_fill_card", "43.67 GiB is", "23.67 GiB is") == [
+        "gpu-memory-held-by-other-process"
+    ]
     assert decisive("oom_weights_fill_card", "335.07 MiB", "17.20 GiB") != ["model-exceeds-gpu-memory"]
     assert decisive("oom_segment_split", "'active_allocated'", "'inactive'") == ["unknown"]
     assert decisive("mig_slice_too_small", "22649242112", "2264924211") == ["unknown"]

@@ -68,7 +68,7 @@ def test_advises_expandable_segments_only_for_fragmentation() -> None:
 
 def test_names_the_pods_that_share_the_gpu() -> None:
     finding = one(SHARED, gpu(holders=("research/train-0", "research/embedder"), replicas=2))
-    assert finding.cause == "other-process-on-gpu"
+    assert finding.cause == "gpu-memory-held-by-other-process"
     assert value(finding, "also on this GPU") == "research/embedder"
     assert "research/embedder" in finding.summary
 
@@ -136,8 +136,10 @@ def test_takes_several_processes_on_an_unshared_gpu_for_leftovers() -> None:
         this_process=41 * GIB, processes={7: 18 * GIB, 8: 20 * GIB},
     )  # fmt: skip
     assert one(log, gpu(holders=("research/train-0",))).cause == "orphan-processes-hold-gpu-memory"
-    assert one(log, gpu(holders=("research/train-0",), replicas=4)).cause == "other-process-on-gpu"
-    assert one(log).cause == "other-process-on-gpu"
+    assert (
+        one(log, gpu(holders=("research/train-0",), replicas=4)).cause == "gpu-memory-held-by-other-process"
+    )
+    assert one(log).cause == "gpu-memory-held-by-other-process"
 
 
 def test_calls_a_shortage_on_a_mig_instance_a_slice_that_is_too_small() -> None:
@@ -181,7 +183,7 @@ KV = (
 @pytest.mark.parametrize(
     ("log", "cause"),
     [
-        (VLLM_FREE.format("31.44"), "other-process-on-gpu"),
+        (VLLM_FREE.format("31.44"), "gpu-memory-held-by-other-process"),
         (VLLM_FREE.format("44.80"), "gpu-memory-utilization-too-high"),
         (KV, "kv-cache-does-not-fit"),
         ("ValueError: No available memory for the cache blocks.", "kv-cache-does-not-fit"),
