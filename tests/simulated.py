@@ -21,6 +21,8 @@ from diagnostics.snapshot import Past, Snapshot
 
 START = datetime(2026, 6, 1, 11, 0, tzinfo=UTC)
 STEP, POLLS = timedelta(minutes=5), 8
+ROOMY = 32
+"""Nodes on which every fault of the catalogue finds room at once."""
 
 
 class Stepping:
@@ -72,4 +74,4 @@ def diagnosed(*faults: str, nodes: int = 12) -> Diagnosis:
 @cache
 def all_findings() -> tuple[Finding, ...]:
     """Findings of a cluster with every fault of the catalogue at once."""
-    return diagnosed(*CATALOGUE, nodes=24).findings
+    return diagnosed(*CATALOGUE, nodes=ROOMY).findings

@@ -3,7 +3,7 @@
 import pytest
 
 from diagnostics.simulator.faults import CATALOGUE, TWINS
-from tests.simulated import all_findings, diagnosed
+from tests.simulated import ROOMY, all_findings, diagnosed
 
 
 def slugs(*faults: str) -> set[str]:
@@ -40,4 +40,4 @@ def test_a_healthy_cluster_is_silent_and_whole() -> None:
 def test_all_faults_at_once_hide_none() -> None:
     found = {finding.slug for finding in all_findings()}
     assert found >= {fault.rule for fault in CATALOGUE.values()}
-    assert diagnosed(*CATALOGUE, nodes=24).failed == ()
+    assert diagnosed(*CATALOGUE, nodes=ROOMY).failed == ()

@@ -8,7 +8,7 @@ from typing import Any
 from diagnostics.simulator import scheduling
 from diagnostics.simulator.claims import SimClaim
 from diagnostics.simulator.config import FEWEST_NODES, WorldConfig
-from diagnostics.simulator.devices import Device, SimNode, make_node
+from diagnostics.simulator.devices import GPU, Device, SimNode, make_node
 from diagnostics.simulator.lifecycle import running, unschedulable
 from diagnostics.simulator.timestamps import DAY, seconds
 from diagnostics.simulator.workloads import PodState, PodTemplate, SimPod, Workload
@@ -145,7 +145,7 @@ class World:
     def pick_node(self, gpus: int) -> str:
         """A node for a workload that does not mind where it runs. Raises NoRoom."""
         for name in ("gpu-10", *list(self.nodes)[FEWEST_NODES:], "gpu-09", "gpu-11"):
-            if len(self.nodes[name].free) >= gpus:
+            if sum(device.resource == GPU for device in self.nodes[name].free) >= gpus:
                 return name
         raise NoRoom(f"no node has {gpus} GPUs left: give the cluster more nodes, or choose fewer faults")
 

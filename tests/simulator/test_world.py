@@ -13,6 +13,7 @@ from diagnostics.simulator.faults import CATALOGUE, TWINS
 from diagnostics.simulator.manifests.nodes import node_object
 from diagnostics.simulator.manifests.pods import encoded_pod
 from diagnostics.simulator.world import NoRoom, World
+from tests.simulated import ROOMY
 from tests.simulator.simulated import NOW, world
 
 MINUTES = [timedelta(minutes=m) for m in (0, 1, 7, 33, 90, 600)]
@@ -75,7 +76,7 @@ def test_a_healthy_cluster_has_nothing_that_fails() -> None:
 
 
 def test_all_faults_fit_into_a_larger_cluster() -> None:
-    built = world(*CATALOGUE, nodes=24)
+    built = world(*CATALOGUE, nodes=ROOMY)
     assert {e.rule for e in built.expected} == {f.rule for f in CATALOGUE.values()}
 
 
