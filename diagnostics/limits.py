@@ -27,6 +27,10 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     partial_gang_after: Annotated[
         timedelta, Meta(description="Members of a gang may start this far apart (ours).")
     ] = timedelta(minutes=10)
+    queue_wait_after: Annotated[
+        timedelta,
+        Meta(description="A job that waits its turn in a queue is mentioned after this long (ours)."),
+    ] = timedelta(hours=24)
     window: Annotated[timedelta, Meta(description="Span over which activity is judged (ours).")] = timedelta(
         minutes=30
     )

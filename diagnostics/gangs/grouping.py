@@ -68,7 +68,7 @@ def gangs_of(
     found = []
     for group, members in grouped.items():
         members.sort(key=lambda p: p.name)
-        started_by = by_group.get(_pod_group_key(members[0]))
+        started_by = by_group.get(pod_group_key(members[0]))
         gang = _gang(group, members, without_gpus[group], by_key, started_by)
         if gang is not None:
             found.append(gang)
@@ -118,7 +118,7 @@ def _lws_part(pod: Pod) -> str:
     return ordinal[1] if ordinal else leader
 
 
-def _pod_group_key(pod: Pod) -> tuple[str, str, str]:
+def pod_group_key(pod: Pod) -> tuple[str, str, str]:
     """System, namespace and name of the PodGroup object that the pod names; an empty name for none."""
     label = pod.labels.get
     volcano = pod.annotations.get(_VOLCANO_GROUP) or pod.annotations.get(_VOLCANO_GROUP_OLD)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from diagnostics.fixes import Fix, Step, in_order, steps
-from diagnostics.rules.scheduling import constraint_steps, reach_steps, shortage_steps
+from diagnostics.rules.scheduling import constraint_steps, queue_steps, reach_steps, shortage_steps
 from diagnostics.rules.scheduling.board import Reading
 from diagnostics.snapshot import Pod
 
@@ -45,6 +45,13 @@ _CAUSES: dict[str, tuple[str, _Maker]] = {
     "claim-missing": ("Create the claim that it names", constraint_steps.claim),
     "claim-not-allocatable": ("Make claim and devices agree", constraint_steps.claim),
     "pod-group-missing": ("Create the pod group that it names", shortage_steps.wait),
+    "gang-does-not-fit": (queue_steps.summary_of("gang-does-not-fit"), queue_steps.whole_gang),
+    "pod-group-too-few-pods": (queue_steps.summary_of("pod-group-too-few-pods"), queue_steps.too_few),
+    "gpu-fragmentation-across-nodes": (
+        "Free one whole node, and count room on nodes from now on",
+        queue_steps.tas,
+    ),
+    **{cause: (queue_steps.summary_of(cause), queue_steps.queue) for cause in queue_steps.KEPT_BACK},
     "held-by-stuck-pods": ("Release the GPUs that stuck pods hold", shortage_steps.elsewhere),
     "gpus-unavailable-on-node": ("Bring the node's GPUs back", shortage_steps.elsewhere),
     "waiting-for-preemption": ("Wait for the preempted pods to end", shortage_steps.wait),

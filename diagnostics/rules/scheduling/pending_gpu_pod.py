@@ -1,9 +1,10 @@
 """A pod that asks for GPUs has waited too long for a node.
 
 ## Meaning
-A GPU pod is Pending without a node for longer than `pending_after`, or its controller may not even make it because
-of a quota. The cause is the dominant reason, computed from nodes and pods and checked against the scheduler's words.
-Where the nodes that its selector, affinity or tolerations leave are full while GPUs are free on others, that is said.
+A GPU pod is Pending without a node for longer than `pending_after`, or may not even be made, because of a quota or
+of the queue that its job waits in. The cause is the dominant reason, computed from nodes, pods and queues and checked
+against the scheduler's words. Where the nodes that its selector, affinity or tolerations leave are full while GPUs are
+free on others, that is said.
 
 ## Impact
 The workload does not start, or runs with fewer members than it wants. Nothing is wasted by the pod itself.
@@ -15,13 +16,15 @@ volume events. A pod whose reason has nothing to do with GPUs is reported as "no
 
 ## Not reported
 Pods without GPUs; pods that have a node (they wait for images or volumes, see `stuck-holder`); young pods; pods for
-which an autoscaler has just ordered a node; suspended workloads, which have no pods. Finished pods hold nothing and
-are never blamed.
+which an autoscaler has just ordered a node; workloads that somebody suspended; jobs that wait their turn in a queue for
+less than `queue_wait_after`, which is what queues are for. Finished pods hold nothing and are never blamed.
 
 ## References
 https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 https://kubernetes.io/docs/concepts/policy/resource-quotas/
+https://kueue.sigs.k8s.io/docs/concepts/workload/
+https://volcano.sh/en/docs/queue/
 """
 
 from collections import Counter, defaultdict
@@ -32,15 +35,14 @@ from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.limits import Limits
 from diagnostics.quantities import rfc3339, span
 from diagnostics.rules.base import rule
-from diagnostics.rules.scheduling import quota
+from diagnostics.rules.scheduling import queued_jobs, quota
 from diagnostics.rules.scheduling.board import Board, Reading
+from diagnostics.rules.scheduling.kueue import WAITS_ITS_TURN
 from diagnostics.rules.scheduling.pending_fix import pending_fix
+from diagnostics.rules.scheduling.queued_jobs import QUEUED
 from diagnostics.rules.scheduling.reasons import reading_of
 from diagnostics.snapshot import Pod, Snapshot, Source
 from diagnostics.text import counted, listed, printable
-
-QUEUED = frozenset({"scheduling-gate", "waiting-for-preemption"})
-"""Waiting as designed: worth knowing, nothing to repair."""
 
 
 @rule(
@@ -48,7 +50,7 @@ QUEUED = frozenset({"scheduling-gate", "waiting-for-preemption"})
     slug="pending-gpu-pod",
     severity=Severity.WARNING,
     needs={Source.PODS},
-    uses={Source.NODES, Source.EVENTS, Source.WORKLOADS},
+    uses={Source.NODES, Source.EVENTS, Source.WORKLOADS, Source.CUSTOM},
     caused_by=("fewer-gpus-than-fitted", "operator-component-failing"),
     starved_by=("stuck-holder",),
     hold=1,
@@ -60,8 +62,14 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
         if is_waiting_for_gpus(pod) and _is_late(pod, snapshot, limits):
             waiting[subject_of(pod, snapshot)].append(pod)
     for subject, pods in waiting.items():
-        yield _hit(subject, pods, board)
+        hit = _hit(subject, pods, board)
+        # Queueing as designed is silent for a day.
+        oldest = max((age for pod in pods if (age := _waits_for(pod, snapshot)) is not None), default=None)
+        wait = limits.of(subject).values.queue_wait_after
+        if hit.cause != WAITS_ITS_TURN or (oldest is not None and oldest > wait):
+            yield hit
     yield from quota.hits(snapshot, limits)
+    yield from queued_jobs.hits(snapshot, limits)
 
 
 def is_waiting_for_gpus(pod: Pod) -> bool:

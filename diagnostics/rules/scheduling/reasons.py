@@ -8,9 +8,20 @@ from the nodes, and the words decide only what nodes cannot show (volumes, affin
 from diagnostics.findings import Evidence
 from diagnostics.rules.scheduling.board import Board, Reading
 from diagnostics.rules.scheduling.demands import pod_rule_facts
+from diagnostics.rules.scheduling.kueue import GATES, is_admitted, standing, workload_of
 from diagnostics.rules.scheduling.places import read_nodes
+from diagnostics.rules.scheduling.pod_groups import (
+    fragmented_by_quota,
+    group_of,
+    is_known_missing,
+    missing_group,
+    too_few,
+    whole_gang,
+    yunikorn_quota,
+)
 from diagnostics.rules.scheduling.refusals import Refusal, Word, refusal_of
 from diagnostics.rules.scheduling.shortages import capacity_left
+from diagnostics.rules.scheduling.volcano import kept_back
 from diagnostics.snapshot import Pod, Source
 from diagnostics.text import counted, listed, printable
 
@@ -45,13 +56,38 @@ VOLUME_STATES = (
 def reading_of(pod: Pod, board: Board) -> Reading:
     """The dominant reason for which this pending pod has no node."""
     words = refusal_of(pod, board.snapshot)
-    reading = _without_words(pod, board, words) or _from_words(pod, board, words)
+    reading = (
+        _by_queue(pod, board, words) or _without_words(pod, board, words) or _from_words(pod, board, words)
+    )
     if reading is None:
         reading = read_nodes(pod, board, words) if board.rooms else _words_only(words)
+        reading = whole_gang(pod, board, reading)
+        if reading.cause == "fragmented":
+            is_let_in = is_admitted(pod, board.snapshot)
+            reading = fragmented_by_quota(pod, reading, is_admitted=is_let_in)
     if words is None:
         return reading
     said = Evidence("scheduler says", words.text, source=words.source)
     return reading.with_facts(said, first=True)
+
+
+def _by_queue(pod: Pod, board: Board, words: Refusal | None) -> Reading | None:
+    """What a queue or a pod group holds back, whatever is free on the nodes."""
+    snapshot = board.snapshot
+    if pod.scheduling_gates:
+        # A gate of somebody else stays when Kueue's is lifted.
+        if not all(gate.startswith(GATES) for gate in pod.scheduling_gates):
+            return None
+        workload = workload_of(pod, snapshot)
+        return standing(workload, snapshot) if workload is not None else None
+    if is_known_missing(pod, snapshot):
+        return missing_group(pod)
+    group = group_of(pod, snapshot)
+    if group is not None and group.system == "volcano":
+        reading = kept_back(group, snapshot)
+        if reading is not None:
+            return reading
+    return too_few(pod, snapshot, words) or yunikorn_quota(pod, snapshot)
 
 
 def _without_words(pod: Pod, board: Board, words: Refusal | None) -> Reading | None:
@@ -78,12 +114,8 @@ def _without_words(pod: Pod, board: Board, words: Refusal | None) -> Reading | N
         return _volume(pod, board, words)
     if pod.resource_claims:
         return _claim_missing(pod)
-    if pod.pod_group:
-        return Reading(
-            "pod-group-missing",
-            f"it belongs to the pod group {printable(pod.pod_group, 80)}, for which nobody answers",
-            facts=(Evidence("pod group", printable(pod.pod_group, 80), source=f"spec of pod {pod.key}"),),
-        )
+    if pod.pod_group and group_of(pod, board.snapshot) is None:
+        return missing_group(pod, is_sure=False)
     return _silent_scheduler(pod, board)
 
 

@@ -189,6 +189,50 @@ def test_a_healthy_cluster_is_left_alone(diagnosed: Diagnose) -> None:
     assert [f for f in diagnosed("healthy").findings if f.code.startswith("GPU3")] == []
 
 
+OPERATORS = {
+    ("partial-gang", "bert-pretrain"): "members-failing",
+    ("partial-gang", "dlrm"): "members-failing",
+    ("partial-gang", "deepseek"): "members-pending",
+    ("pending-gpu-pod", "moe-train"): "gang-does-not-fit",
+    ("pending-gpu-pod", "detr-b"): "kueue-inadmissible",
+    ("pending-gpu-pod", "deepseek"): "no-capacity",
+    ("stuck-holder", "bert-pretrain"): "crash-loop",
+}
+
+
+def causes_of(diagnosis: Diagnosis) -> dict[tuple[str, str], str]:
+    """(rule, subject's name) -> cause, of all scheduling rules."""
+    assert not diagnosis.failed
+    return {(f.slug, f.subject.name): f.cause for f in diagnosis.findings if f.code.startswith("GPU3")}
+
+
+def test_jobs_of_operators_have_their_troubles_and_no_others(diagnosed: Diagnose) -> None:
+    assert causes_of(diagnosed("operators")) == OPERATORS
+
+
+def test_a_volcano_gang_that_does_not_fit_is_counted_as_a_whole(diagnosed: Diagnose) -> None:
+    finding = findings(diagnosed("operators"), "pending-gpu-pod")["moe-train"]
+
+    assert (finding.subject.api_version, finding.gpus) == ("batch.volcano.sh/v1alpha1", 32)
+    said = facts(finding)
+    assert "gang scheduler: volcano" in said
+    assert "pods that must start together: 8" in said
+
+
+def test_a_suspended_job_is_told_with_kueues_words(diagnosed: Diagnose) -> None:
+    finding = findings(diagnosed("operators"), "pending-gpu-pod")["detr-b"]
+
+    assert "request > maximum capacity (8 > 4)" in facts(finding)
+    assert finding.pods == ()
+
+
+def test_a_native_gang_that_does_not_fit_and_a_group_that_is_missing(diagnosed: Diagnose) -> None:
+    assert causes_of(diagnosed("native-gang")) == {
+        ("pending-gpu-pod", "vit-huge"): "gang-does-not-fit",
+        ("pending-gpu-pod", "stray"): "pod-group-missing",
+    }
+
+
 def test_nothing_is_late_at_the_moment_of_the_recording(tmp_path: Path) -> None:
     diagnosis = _diagnosis("pending", tmp_path / "config", timedelta())
 
