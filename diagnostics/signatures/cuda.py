@@ -100,7 +100,10 @@ SIGNATURES = (
         pattern=r"(?:with CUDA capability (?P<architecture>sm_\d{2,3}a?) is not compatible with the current PyTorch"
         r"|cuda capability (?P<capability>\d{1,2}\.\d)\.? ?(?:PyTorch no longer supports|.{0,40}?"
         r"Minimum and Maximum cuda capability supported by this version of PyTorch))",
-        fields={"supported": r"supports CUDA capabilities (?P<supported>sm_\d{2,3}[\w ]{0,150}?)(?=\.| ?If|$)"},
+        fields={
+            "supported": r"supports CUDA capabilities (?P<supported>sm_\d{2,3}[\w ]{0,150}?)(?=\.| ?If|$)",
+            "range": r"PyTorch is \((?P<least>\d{1,2}\.\d)\) - \((?P<most>\d{1,2}\.\d)\)",
+        },
         before=200,
         is_repeated=True,
         example="UserWarning: NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current "
@@ -134,7 +137,7 @@ SIGNATURES = (
         name="nvrm-api-mismatch",
         needles=("API mismatch",),
         pattern=rf"API mismatch: the client(?: has the version|,? '?version'?) (?P<library>{_VERSION}),? ?"
-        rf"(?:but|while) this kernel module has the version (?P<kernel>{_VERSION})",
+        rf"(?:but|while) (?:NVRM: )?this kernel module has the version (?P<kernel>{_VERSION})",
         is_repeated=True,
         example="NVRM: API mismatch: the client has the version 535.183.01, but this kernel module has the version "
         "535.161.08.",

@@ -13,17 +13,7 @@ from diagnostics.snapshot import Container, LogSignal, Pod, Snapshot
 from diagnostics.states import ended_badly
 from diagnostics.text import printable
 
-_HINTS = (
-    "cuda",
-    "nvidia",
-    "nvml",
-    "runtime",
-    "cdi",
-    "torch",
-    "display driver",
-    "not yet initialized",
-    "ptxas",
-)
+_HINTS = ("cuda", "nvidia", "nvml", "nvrm", "runtime", "cdi", "gpu", "hip", "not yet initialized", "torch")
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
 _BACK_OFF = "CrashLoopBackOff"
 _IN_USE_RATIO = 0.05

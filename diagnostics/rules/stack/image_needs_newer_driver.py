@@ -33,11 +33,12 @@ from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject, U
 from diagnostics.limits import Limits
 from diagnostics.rules.base import rule
 from diagnostics.rules.stack import cuda_images
+from diagnostics.rules.stack.crashes import crashed
 from diagnostics.rules.stack.cuda_compat import Verdict, written
 from diagnostics.rules.stack.cuda_facts import Facts, facts_of, nodes_that_would_do, written_cuda
 from diagnostics.rules.stack.driver_fix import driver_fix
-from diagnostics.rules.stack.heard import Heard, heard, is_in_trouble
-from diagnostics.snapshot import Container, Pod, Snapshot, Source
+from diagnostics.rules.stack.heard import Heard, heard
+from diagnostics.snapshot import Snapshot, Source
 from diagnostics.snapshot.gpu_intent import asks_for_gpu
 from diagnostics.text import counted, listed
 
@@ -58,8 +59,6 @@ CAUSES = {
 }
 """Signature -> cause, the most telling first."""
 _RANK = {name: rank for rank, name in enumerate(CAUSES)}
-_CRASHED = {"CrashLoopBackOff", "RunContainerError", "StartError", "CreateContainerError"}
-_OTHER_EXITS = {137, 143}
 
 
 @rule(
@@ -68,6 +67,7 @@ _OTHER_EXITS = {137, 143}
     severity=Severity.CRITICAL,
     needs={Source.PODS},
     uses={Source.NODES, Source.LOGS, Source.EVENTS},
+    caused_by=("nvml-failing",),
     hold=1,
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
@@ -135,8 +135,8 @@ def _words(cause: str, facts: Facts, first: Heard) -> tuple[str, str]:
     if cause == UNSUPPORTED:
         return (
             "its CUDA compatibility libraries do not work on this GPU",
-            f"Container {box} uses the forward compatibility package, which NVIDIA supports on data-center GPUs alone. "
-            f"Here the driver{driver} itself has to serve the image's CUDA{newest}.",
+            f"Container {box} uses the forward compatibility package, which NVIDIA supports on data-center GPUs "
+            f"alone. Here the driver{driver} itself has to serve the image's CUDA{newest}.",
         )
     if cause == SHADOWED:
         return (
@@ -153,8 +153,8 @@ def _words(cause: str, facts: Facts, first: Heard) -> tuple[str, str]:
     unsure = ""
     if first.name == "cuda-driver-insufficient" and facts.is_too_new is False:
         unsure = (
-            " The image's reference alone would fit: a newer runtime inside it, or a driver library that is not handed "
-            "to the container, prints the same."
+            " The image's reference alone would fit: a newer runtime inside it, or a driver library that is not "
+            "handed to the container, prints the same."
         )
     return (
         "the image needs a newer NVIDIA driver than the node has",
@@ -190,36 +190,18 @@ def _elsewhere(snapshot: Snapshot, facts: Facts) -> Iterator[Evidence]:
 def _by_image(snapshot: Snapshot, limits: Limits, known: Collection[Subject]) -> Iterator[Hit | Unjudged]:
     """Containers that crash and say nothing that we know, whose image cannot run on their node."""
     found: dict[Subject, list[Facts]] = defaultdict(list)
-    for pod in snapshot.pods:
-        if not pod.gpus or pod.phase == "Succeeded" or snapshot.signals_by_pod.get(pod.key):
-            continue
+    for pod, container in crashed(snapshot, limits):
         subject = Subject.of_pod(pod)
         if subject in known:
             continue
-        for container in pod.containers:
-            if not container.gpus or not _crashed(snapshot, limits, pod, container):
-                continue
-            facts = facts_of(snapshot, pod, container)
-            if facts.judged is not None:
-                if _cannot_run(facts):
-                    found[subject].append(facts)
-            elif pod.key not in snapshot.logs_read:
-                yield Unjudged(
-                    subject, "its log was not read, and the image's CUDA or the driver is not known"
-                )
+        facts = facts_of(snapshot, pod, container)
+        if facts.judged is not None:
+            if _cannot_run(facts):
+                found[subject].append(facts)
+        elif pod.key not in snapshot.logs_read:
+            yield Unjudged(subject, "its log was not read, and the image's CUDA or the driver is not known")
     for subject, all_facts in found.items():
         yield _static_hit(snapshot, subject, all_facts)
-
-
-def _crashed(snapshot: Snapshot, limits: Limits, pod: Pod, container: Container) -> bool:
-    if not is_in_trouble(snapshot, limits.of(pod).values, container):
-        return False
-    if container.state == "waiting" and container.waiting_reason not in _CRASHED:
-        return False
-    ended = container.terminated or container.last_terminated
-    if ended is None:
-        return container.waiting_reason in _CRASHED
-    return ended.exit_code not in _OTHER_EXITS and ended.reason != "OOMKilled"
 
 
 def _cannot_run(facts: Facts) -> bool:

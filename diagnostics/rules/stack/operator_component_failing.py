@@ -54,6 +54,7 @@ SERVING = {"driver", "vGPU manager", "container toolkit", "device plugin", "DRA 
     severity=Severity.CRITICAL,
     needs={Source.PODS},
     uses={Source.NODES, Source.EVENTS, Source.METRICS},
+    caused_by=("nvml-failing", "fabric-manager-down"),
     hold=1,
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:

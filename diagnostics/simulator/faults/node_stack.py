@@ -161,7 +161,14 @@ FAULTS = (
     ),
     _fault("driver-pull-failing", "gpu-11", "driver image pull", _driver_gone, "driver-rolled"),
     _fault("toolkit-crash-loop", "gpu-11", "toolkit crash loop", _toolkit_gone, "toolkit-restarted"),
-    _fault("validator-failing", "gpu-11", "driver/library mismatch", _validator_failing, "validator-rolled"),
+    _fault(
+        "validator-failing",
+        "gpu-11",
+        "driver/library mismatch",
+        _validator_failing,
+        "validator-rolled",
+        (FEWER, "nvml-failing"),
+    ),
     _fault(
         "exporter-crash-loop",
         "gpu-08",

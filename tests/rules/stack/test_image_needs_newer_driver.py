@@ -19,10 +19,10 @@ WRAPPINGS = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
     "unable to start container process: error during container init: error running prestart hook #0: exit status 1, "
     "stdout: , stderr: Auto-detected mode as 'legacy'\n{}: unknown",
-    "failed to start container: Error response from daemon: failed to create task for container: failed to create shim "
-    "task: OCI runtime create failed: runc create failed: unable to start container process: error during container "
-    "init: error running hook #1: error running hook: exit status 1, stdout: , stderr: Auto-detected mode as "
-    "'legacy'\\n{}: unknown",
+    "failed to start container: Error response from daemon: failed to create task for container: failed to create "
+    "shim task: OCI runtime create failed: runc create failed: unable to start container process: error during "
+    "container init: error running hook #1: error running hook: exit status 1, stdout: , stderr: Auto-detected mode "
+    "as 'legacy'\\n{}: unknown",
     "container create failed: error executing hook `/usr/bin/nvidia-container-runtime-hook` (exit code: 1)\n{}\n",
     "container_linux.go:380: starting container process caused: process_linux.go:545: container init caused: Running "
     'hook #0:: error running hook: exit status 1, stdout: , stderr: {}\\\\n\\""',
