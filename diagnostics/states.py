@@ -47,6 +47,8 @@ class _Judge:
     def __init__(self, snapshot: Snapshot, thresholds: Thresholds) -> None:
         self.snapshot = snapshot
         self.t = thresholds
+        are_read = snapshot.source(Source.CLAIMS).state.is_usable
+        self.knows_claims = are_read and "resourceclaims" not in snapshot.dra.unread
         self.hung = _hung_pods(snapshot, thresholds)
         self.blocked = _blocked_pods(snapshot)
         self.stranded = {node.name: is_stranded(node, snapshot, thresholds) for node in snapshot.nodes}
@@ -57,8 +59,8 @@ class _Judge:
         if is_unavailable(gpu, node):
             return State.UNAVAILABLE, False
         pods = [self.snapshot.pod_by_key[key] for key in gpu.holders if key in self.snapshot.pod_by_key]
-        if not pods and gpu.origin is Origin.DRA:  # held through a claim, or not: claims are not read
-            return State.NO_DATA, False
+        if not pods and gpu.origin is Origin.DRA and (gpu.claims or not gpu.device or not self.knows_claims):
+            return State.NO_DATA, False  # allocated without a pod that is known, or nobody could tell
         if not pods:
             return (State.STRANDED if self.stranded.get(gpu.node) else State.FREE), False
         return self._by_holders(pods) or self._by_metrics(gpu, pods)

@@ -104,8 +104,18 @@ def test_the_role_reads_exactly_what_is_collected() -> None:
         "networking.k8s.io": {"networkpolicies"},
         "node.k8s.io": {"runtimeclasses"},
         "policy": {"poddisruptionbudgets"},
-        "scheduling.k8s.io": {"priorityclasses"},
+        "scheduling.k8s.io": {"podgroups", "priorityclasses"},
         "storage.k8s.io": {"storageclasses"},
+        "resource.k8s.io": {"deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"},
+        "batch.volcano.sh": {"jobs"},
+        "jobset.x-k8s.io": {"jobsets"},
+        "kubeflow.org": {"mpijobs", "pytorchjobs"},
+        "kueue.x-k8s.io": {"clusterqueues", "localqueues", "workloads"},
+        "leaderworkerset.x-k8s.io": {"leaderworkersets"},
+        "ray.io": {"rayclusters", "rayjobs", "rayservices"},
+        "scheduling.volcano.sh": {"podgroups", "queues"},
+        "scheduling.x-k8s.io": {"podgroups"},
+        "trainer.kubeflow.org": {"trainjobs"},
     }  # fmt: skip
     expected = {
         (group, kind, verb) for group, kinds in listed.items() for kind in kinds for verb in ("get", "list")

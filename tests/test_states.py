@@ -194,8 +194,19 @@ def test_a_running_member_whose_gang_is_incomplete_is_blocked() -> None:
     assert state_of(held(window=idle_window()), node(), pod(), waiting, team) is State.BLOCKED
 
 
-def test_a_gpu_that_is_given_out_by_claims_is_not_called_free() -> None:
+def test_a_gpu_of_which_only_pods_show_that_it_is_given_out_by_claims_is_not_called_free() -> None:
     assert state_of(gpu(origin=Origin.DRA), node()) is State.NO_DATA
+
+
+def test_a_published_gpu_that_no_claim_has_is_free() -> None:
+    assert state_of(gpu(origin=Origin.DRA, device="gpu.nvidia.com/gpu-1/gpu-0"), node()) is State.FREE
+
+
+def test_a_published_gpu_is_not_called_free_where_a_claim_keeps_it_or_claims_cannot_be_read() -> None:
+    published = gpu(origin=Origin.DRA, device="gpu.nvidia.com/gpu-1/gpu-0")
+    kept = gpu(origin=Origin.DRA, device="gpu.nvidia.com/gpu-1/gpu-0", claims=("research/left-over",))
+    assert state_of(kept, node()) is State.NO_DATA
+    assert state_of(published, node(), without=[Source.CLAIMS]) is State.NO_DATA
 
 
 def test_a_gang_whose_members_could_not_all_be_read_is_not_blocked() -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from diagnostics.collect import devices, racks, windows
+from diagnostics.collect.claimed import with_claimed
 from diagnostics.collect.readings import ClusterObjects, LogReadings, Readings
 from diagnostics.collect.windows import RecentSamples
 from diagnostics.gangs import gangs_of
@@ -58,9 +59,11 @@ def assemble(
     if past.cluster_id and objects.cluster_id and past.cluster_id != objects.cluster_id:
         # Another cluster answers under the same name: nothing of the old one is its own.
         past, recent = Past(), RecentSamples() if recent is not None else None
-    pods = with_roots(objects.pods, objects.workloads)
+    pods = with_claimed(with_roots(objects.pods, objects.workloads), objects.dra)
     nodes = racks.placed(objects.nodes, rack_label)
-    gpus = devices.joined(nodes, pods, readings.devices, past, recent.slots if recent else ())
+    gpus = devices.joined(
+        nodes, pods, readings.devices, past, recent.slots if recent else (), dra=objects.dra
+    )
     statuses = readings.statuses
     if recent is not None:
         recent = windows.extended(recent, gpus, snapshot.taken_at, limits.site.window)
@@ -85,6 +88,7 @@ def assemble(
         queues=objects.queues,
         queued=objects.queued,
         pod_groups=objects.pod_groups,
+        dra=objects.dra,
         gpus=gpus,
         gangs=gangs_of(pods, objects.workloads, objects.pod_groups),
         signals=logs.signals,

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 import msgspec
 
+from diagnostics.collect.published import CLAIM_STATUS, Published, published, slices_by_node
 from diagnostics.collect.readings import DeviceReading
-from diagnostics.snapshot import Gpu, Node, Origin, Past, Pod, gpu_resources
+from diagnostics.snapshot import Allocation, Gpu, Node, Origin, Past, Pod, gpu_resources
 from diagnostics.snapshot.claims import is_served_by_claims
 
 WHOLE_GPU = "nvidia.com/gpu"
@@ -25,11 +26,16 @@ def joined(
     readings: Iterable[DeviceReading],
     past: Past,
     remembered: Iterable[str] = (),
+    *,
+    dra: Allocation | None = None,
 ) -> tuple[Gpu, ...]:
     """Every schedulable device of every node, by node and slot.
 
-    `remembered`: slots that earlier polls named; a board that is fitted but silent now keeps its name.
+    `remembered`: slots that earlier polls named; a board that is fitted but silent now keeps its name. `dra`: where
+    drivers publish a node's GPUs for claims, these are its devices, and a device plugin's come besides.
     """
+    dra = dra or Allocation()
+    slices_on = slices_by_node(dra)
     holders_on: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         if pod.holds_gpus and pod.node is not None:
@@ -44,15 +50,34 @@ def joined(
         silent[slot.partition("/")[0]].append(slot)
     found: list[Gpu] = []
     for node in nodes:
-        named = _named(node, holders_on[node.name], read_on[node.name])
-        filled = _filled(node, named, silent[node.name], past)
-        held = _with_holders(filled, holders_on[node.name])
-        if is_served_by_claims(node, pods_on[node.name]):
+        living = {pod.key: pod for pod in pods_on[node.name] if not pod.is_finished}
+        given = published(node, slices_on[node.name], dra, living, read_on[node.name])
+        readings_left = [r for r in read_on[node.name] if not _is_published(r, given)]
+        named = _named(node, _of_plugin(holders_on[node.name], given, dra), readings_left, given.uuids)
+        filled = _filled(node, named, silent[node.name], past, given)
+        held = _with_holders([*filled, *given.gpus], holders_on[node.name])
+        if given.gpus:
+            mine = [gpu for gpu in held if gpu.origin is Origin.DRA]
+            found += [*mine, *_with_lost(node, [gpu for gpu in held if gpu.origin is not Origin.DRA])]
+        elif is_served_by_claims(node, pods_on[node.name], dra):
             # The plugin's counts say nothing of these: neither what is lost, nor who holds them.
             found += [msgspec.structs.replace(gpu, origin=Origin.DRA) for gpu in held]
         else:
             found += _with_lost(node, held)
     return tuple(found)
+
+
+def _is_published(reading: DeviceReading, given: Published) -> bool:
+    """The reading is of a board that a DRA driver publishes, whole or in parts."""
+    return bool(given.gpus) and (
+        reading.uuid in given.uuids
+        or any(gpu.pci == reading.pci for gpu in given.gpus if gpu.pci is not None)
+    )
+
+
+def _of_plugin(holders: list[Pod], given: Published, dra: Allocation) -> list[Pod]:
+    """Those that a device plugin serves; a pod whose extended resource became a claim is named by its claim."""
+    return holders if not given.gpus else [pod for pod in holders if pod.key not in dra.claims_of_pod]
 
 
 def _by_node(
@@ -84,14 +109,19 @@ def keys_of(hint: str) -> tuple[str, ...]:
     return (hint, host, host.partition(".")[0])
 
 
-def _named(node: Node, holders: list[Pod], readings: list[DeviceReading]) -> list[Gpu]:
-    """One device per reading, and one per UUID that only pod status knows."""
+def _named(
+    node: Node,
+    holders: list[Pod],
+    readings: list[DeviceReading],
+    published_uuids: frozenset[str] = frozenset(),
+) -> list[Gpu]:
+    """One device per reading, and one per UUID that only pod status knows; none that a DRA driver publishes."""
     status = _status_by_uuid(holders)
     found: dict[str, Gpu] = {}
     for reading in readings:
         gpu = _from_reading(node, reading, status.get(reading.uuid or "", []))
         found.setdefault(gpu.slot, gpu)
-    known = {gpu.uuid for gpu in found.values() if gpu.uuid}
+    known = {gpu.uuid for gpu in found.values() if gpu.uuid} | published_uuids
     for uuid, seen in status.items():
         if uuid in known or _is_instance_shown(uuid, seen, found, node):
             continue
@@ -141,6 +171,8 @@ def _status_by_uuid(holders: list[Pod]) -> dict[str, list[tuple[str, str, str]]]
     found: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for pod in holders:
         for device in pod.devices:
+            if device.resource.startswith(CLAIM_STATUS):
+                continue
             uuid = device.device.partition("::")[0]
             found[uuid].append((pod.key, device.resource, device.health))
     return found
@@ -207,12 +239,16 @@ def fitted(node: Node, past: Past) -> dict[str, int]:
     return counts
 
 
-def _filled(node: Node, named: list[Gpu], silent: list[str], past: Past) -> list[Gpu]:
-    """`named` and a slot for each device that only the counts know: by its old name where there is one."""
+def _filled(node: Node, named: list[Gpu], silent: list[str], past: Past, given: Published) -> list[Gpu]:
+    """`named` and a slot for each device that only the counts know: by its old name where there is one.
+
+    Boards that a DRA driver publishes are among those that the labels count, and taken to be among the plugin's.
+    """
     devices = list(named)
-    taken = {gpu.slot for gpu in named}
+    taken = {gpu.slot for gpu in (*named, *given.gpus)}
     for resource, count in sorted(fitted(node, past).items()):
         have = sum(gpu.resource == resource for gpu in named)
+        have += len(given.boards) if "/mig-" not in resource else 0
         names = [slot for slot in silent if slot not in taken and ("/mig-" in slot) == ("/mig-" in resource)]
         for number in range(have, count):
             slot = names.pop(0) if names else f"{node.name}/{resource}#{number}"
@@ -244,7 +280,7 @@ def _with_holders(devices: list[Gpu], holders: list[Pod]) -> list[Gpu]:
     kept = [
         msgspec.structs.replace(gpu, holders=true, holder_source=gpu.holder_source if true else "")
         for gpu in devices
-        for true in (tuple(key for key in gpu.holders if key in keys),)
+        for true in (tuple(key for key in gpu.holders if key in keys or gpu.origin is Origin.DRA),)
     ]
     claims = [
         (pod, resource, int(amount) - sum(pod.key in g.holders and _serves(g, resource) for g in kept))
@@ -257,7 +293,7 @@ def _with_holders(devices: list[Gpu], holders: list[Pod]) -> list[Gpu]:
         same = [claim for claim in open_claims if claim[1] == resource]
         settled = len(same) == 1 and len(free) == missing and kept[free[0]].replicas == 1
         source = "only devices left" if settled else "count"
-        free.sort(key=lambda i: (kept[i].is_named, len(kept[i].holders)))
+        free.sort(key=lambda i: (kept[i].origin is Origin.DRA, kept[i].is_named, len(kept[i].holders)))
         for i in free[:missing]:
             kept[i] = msgspec.structs.replace(
                 kept[i], holders=(*kept[i].holders, pod.key), holder_source=kept[i].holder_source or source
@@ -270,7 +306,7 @@ def _serves(gpu: Gpu, resource: str) -> bool:
 
 
 def _has_room(gpu: Gpu) -> bool:
-    return gpu.is_healthy is not False and len(gpu.holders) < gpu.replicas
+    return gpu.is_healthy is not False and not gpu.claims and len(gpu.holders) < gpu.replicas
 
 
 def _with_lost(node: Node, devices: list[Gpu]) -> list[Gpu]:

@@ -36,6 +36,15 @@ KNOWN: dict[str, tuple[ServedApi, ...]] = {
     "priorityclasses": (ServedApi("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass"),),
     "poddisruptionbudgets": (ServedApi("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),),
     **CUSTOM,
+    **{
+        resource: tuple(ServedApi("resource.k8s.io", v, resource, kind) for v in ("v1", "v1beta2", "v1beta1"))
+        for resource, kind in (
+            ("resourceslices", "ResourceSlice"),
+            ("resourceclaims", "ResourceClaim"),
+            ("resourceclaimtemplates", "ResourceClaimTemplate"),
+            ("deviceclasses", "DeviceClass"),
+        )
+    },
 }
 """Resource (a custom one with its group) -> the versions that we can read, the preferred one first."""
 

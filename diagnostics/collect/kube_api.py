@@ -18,6 +18,8 @@ from diagnostics.collect.refusal import Refused
 from diagnostics.collect.several_lists import (
     Lists,
     Reader,
+    allocation_of,
+    claim_readers,
     policy_of,
     policy_readers,
     storage_of,
@@ -52,7 +54,7 @@ from diagnostics.text import listed
 
 KUBERNETES_SOURCES = (
     Source.NODES, Source.PODS, Source.EVENTS, Source.NAMESPACES, Source.SERVICES, Source.WORKLOADS,
-    Source.STORAGE, Source.POLICY, Source.CUSTOM,
+    Source.STORAGE, Source.POLICY, Source.CUSTOM, Source.CLAIMS,
 )  # fmt: skip
 _WORKLOADS = ("deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs")
 _NO_CUSTOM = "this cluster serves no queues, pod groups or jobs of operators that are known here"
@@ -70,7 +72,7 @@ def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
     with ThreadPoolExecutor(1, thread_name_prefix="lists") as beside:
         others = beside.submit(_others, pass_)
         pods = pass_.one(Source.PODS, "pods", lambda _: ItemReader(PodWire, PodConverter()))
-        events, namespaces, services, workloads, storage, policy, custom = others.result()
+        events, namespaces, services, workloads, storage, policy, custom, claims = others.result()
     pass_.statuses.sort(key=lambda status: KUBERNETES_SOURCES.index(status.name))
     pass_.apis.sort(key=lambda api: (api.group, api.resource))
     return ClusterObjects(
@@ -91,12 +93,13 @@ def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
         queues=custom.queues,
         queued=custom.queued,
         pod_groups=custom.pod_groups,
+        dra=allocation_of(claims),
     )
 
 
 def _others(
     pass_: "_Pass",
-) -> tuple[list[Event], list[Namespace], list[Service], list[Workload], Lists, Lists, CustomResources]:
+) -> tuple[list[Event], list[Namespace], list[Service], list[Workload], Lists, Lists, CustomResources, Lists]:
     """Events before workloads and the rest, which change least."""
     return (
         pass_.one(Source.EVENTS, "events", lambda _: ItemReader(EventWire, EventConverter())),
@@ -106,6 +109,7 @@ def _others(
         pass_.several(Source.STORAGE, storage_readers()),
         pass_.several(Source.POLICY, policy_readers()),
         pass_.custom(),
+        pass_.several(Source.CLAIMS, claim_readers()),
     )
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from diagnostics.snapshot import (
+    Allocation,
     Event,
     LogSignal,
     Metrics,
@@ -45,6 +46,7 @@ class ClusterObjects(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[Queue, ...] = ()
     queued: tuple[QueuedWorkload, ...] = ()
     pod_groups: tuple[PodGroup, ...] = ()
+    dra: Allocation = Allocation()
 
 
 class DeviceReading(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from diagnostics.collect.wire import policy as policies
+from diagnostics.collect.wire import resource_claims as dra
 from diagnostics.collect.wire import storage as volumes
 from diagnostics.collect.wire.listing import ItemReader
-from diagnostics.snapshot import Pod, ServedApi
+from diagnostics.snapshot import Allocation, Pod, ServedApi
 from diagnostics.snapshot.policy import Policy
 from diagnostics.snapshot.storage import PersistentVolume, Storage
 
@@ -38,6 +39,27 @@ def policy_readers() -> dict[str, Reader]:
         "priorityclasses": lambda _: ItemReader(policies.PriorityClassWire, policies.priority_class),
         "poddisruptionbudgets": lambda _: ItemReader(policies.BudgetWire, policies.budget),
     }
+
+
+def claim_readers() -> dict[str, Reader]:
+    """The same for dynamic resource allocation."""
+    return {
+        "resourceslices": lambda _: ItemReader(dra.SliceWire, dra.slice_of),
+        "resourceclaims": lambda _: ItemReader(dra.ClaimWire, dra.ClaimConverter()),
+        "resourceclaimtemplates": lambda _: ItemReader(dra.TemplateWire, dra.template_of),
+        "deviceclasses": lambda _: ItemReader(dra.ClassWire, dra.class_of),
+    }
+
+
+def allocation_of(lists: Lists) -> Allocation:
+    """All of it: devices and claims of every driver."""
+    return Allocation(
+        slices=tuple(lists["resourceslices"] or ()),
+        claims=tuple(lists["resourceclaims"] or ()),
+        templates=tuple(lists["resourceclaimtemplates"] or ()),
+        classes=tuple(lists["deviceclasses"] or ()),
+        unread=tuple(name for name, found in lists.items() if found is None),
+    )
 
 
 def storage_of(lists: Lists, pods: Iterable[Pod]) -> Storage:

@@ -26,7 +26,6 @@ from diagnostics.snapshot.kubernetes import (
     Container,
     DeviceHealth,
     Event,
-    LogSignal,
     Namespace,
     Node,
     OwnerKey,
@@ -42,11 +41,14 @@ from diagnostics.snapshot.kubernetes import (
 )
 from diagnostics.snapshot.policy import Policy
 from diagnostics.snapshot.queues import Flavor, PodGroup, PodSet, Queue, QueuedWorkload
+from diagnostics.snapshot.resource_claims import Allocation
+from diagnostics.snapshot.signals import LogSignal
 from diagnostics.snapshot.sources import ServedApi, Skipped, Source, SourceState, SourceStatus
 from diagnostics.snapshot.storage import Storage
 
 __all__ = [
     "GPU_RESOURCE_PREFIXES",
+    "Allocation",
     "Condition",
     "Container",
     "DeviceHealth",
@@ -117,6 +119,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     queued: tuple[QueuedWorkload, ...] = ()
     """Kueue's Workloads."""
     pod_groups: tuple[PodGroup, ...] = ()
+    dra: Allocation = Allocation()
+    """Devices that drivers publish, and the claims on them (dynamic resource allocation)."""
     signals: tuple[LogSignal, ...] = ()
     logs_read: tuple[str, ...] = ()
     """Keys of the pods whose log tails were read: no signal from another pod means "not looked"."""

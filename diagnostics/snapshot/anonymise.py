@@ -69,6 +69,10 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     add("workload", [parts[2] for parts in remembered if len(parts) == 3])
     add("workload", [o.name for p in pods for o in p.owners] + [s.name for s in snapshot.services])
     add("pod", [p.name for p in pods] + [e.name for e in snapshot.events])
+    add("claim", [c.name for c in snapshot.dra.claims] + [t.name for t in snapshot.dra.templates])
+    add("claim", [name for p in pods for name in p.resource_claims])
+    add("claim", [name for p in pods for name in p.claim_templates.values()])
+    add("class", [one.name for one in snapshot.dra.classes if "." not in one.name])
     add("container", [c.name for p in pods for c in p.containers])
     add("volume", [x for p in pods for v in p.volumes for x in (v.name, v.claim)])
     storage, policy = snapshot.storage, snapshot.policy

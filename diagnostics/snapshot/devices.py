@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
-from diagnostics.snapshot.kubernetes import Struct
+from diagnostics.snapshot.kubernetes import Struct, Taint
 
 
 class Origin(StrEnum):
@@ -171,12 +171,18 @@ class Gpu(Struct, frozen=True, kw_only=True):
     mig_instance: str | None = None
     replicas: int = 1
     """Shares handed out of this device; 1 without sharing."""
+    device: str = ""
+    """`driver/pool/device` in the driver's slices (DRA); empty for a device plugin's."""
+    taints: tuple[Taint, ...] = ()
+    """Of the device itself (DRA): keep claims off it, or evict its pods."""
+    claims: tuple[str, ...] = ()
+    """Keys of the claims that hold it (DRA); an allocated claim keeps it without any pod."""
     is_healthy: bool | None = None
-    """What the device plugin said in pod status or allocatable; None where nothing says."""
+    """What the device plugin said in pod status or allocatable, or a device taint; None where nothing says."""
     holders: tuple[str, ...] = ()
     """Keys (`namespace/name`) of the pods that hold it."""
     holder_source: str = ""
-    """How the holders are known: `pod status`, `metric label`, `whole node`; empty when held by nobody."""
+    """How the holders are known: `pod status`, `claim`, `metric label`, `whole node`; empty when held by nobody."""
     metrics: Metrics | None = None
     window: Window | None = None
     state: State | None = None

@@ -237,7 +237,11 @@ class Pod(Struct, frozen=True, kw_only=True):
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[str, ...] = ()
-    """Names of the claims in spec.resourceClaims (dynamic resource allocation)."""
+    """Names of the claims in spec.resourceClaims (dynamic resource allocation); one not made yet has the pod's."""
+    claim_templates: dict[str, str] = {}
+    """Name in `resource_claims` -> the template that the claim is made from."""
+    claimed_gpus: dict[str, float] = {}
+    """GPUs that its claims ask for or were given, by the resource that stands for them; set by assemble."""
     runtime_class: str = ""
     host_network: bool = False
     hostname: str = ""
@@ -283,8 +287,11 @@ class Pod(Struct, frozen=True, kw_only=True):
 
     @cached_property
     def gpus(self) -> dict[str, float]:
-        """GPU resources that this pod asks for, by resource name; empty for a pod without GPUs."""
-        return gpu_resources(self.effective_requests)
+        """GPU resources that this pod asks for, by resource name, those of its claims among them."""
+        asked = gpu_resources(self.effective_requests)
+        for name, amount in self.claimed_gpus.items():
+            asked[name] = asked.get(name, 0.0) + amount
+        return asked
 
     @property
     def gpu_count(self) -> int:
@@ -372,27 +379,3 @@ class Service(Struct, frozen=True, kw_only=True):
     type: str = ""
     ports: tuple[tuple[str, int], ...] = ()
     publish_not_ready_addresses: bool = False
-
-
-class LogSignal(Struct, frozen=True, kw_only=True):
-    """A line that we recognise in a log tail (`signatures`), with the numbers that it carries."""
-
-    namespace: str
-    pod: str
-    container: str
-    previous: bool = False
-    """From the container that ran before the last restart."""
-    signal: str
-    """Name of the signature, for example `torch-cuda-oom`."""
-    line: str = ""
-    """The masked, printable line, at most 2,000 characters."""
-    numbers: dict[str, float] = {}
-    """Units in the keys: `requested_bytes`."""
-    words: dict[str, str] = {}
-    at: datetime | None = None
-    count: int = 1
-    """Times seen in the tail."""
-
-    @property
-    def pod_key(self) -> str:
-        return f"{self.namespace}/{self.pod}"

@@ -21,6 +21,8 @@ class Source(StrEnum):
     """Quotas, limit ranges, network policies, endpoints, classes of runtime and priority, disruption budgets."""
     CUSTOM = "custom-resources"
     """Queues, pod groups and the jobs of operators: read where the cluster serves their kinds."""
+    CLAIMS = "claims"
+    """Dynamic resource allocation: slices, claims, templates and classes."""
     LOGS = "logs"
     METRICS = "metrics"
     WINDOW = "window"

@@ -23,7 +23,7 @@ from diagnostics.views.source_cures import SEEN_THROUGH, Cure, cures, manifest
 
 ORDER = (
     Source.NODES, Source.PODS, Source.EVENTS, Source.WORKLOADS, Source.LOGS, Source.METRICS, Source.WINDOW,
-    Source.NAMESPACES, Source.SERVICES, Source.STORAGE, Source.POLICY, Source.CUSTOM,
+    Source.NAMESPACES, Source.SERVICES, Source.STORAGE, Source.POLICY, Source.CUSTOM, Source.CLAIMS,
 )  # fmt: skip
 TEST_AGAIN_AFTER_S = 15
 """So often one user may ask for a poll of one cluster. Two polls of a cluster never run at once anyway (leases)."""
@@ -68,6 +68,11 @@ class SourceTest:
     items: int | None
     cures: tuple[Cure, ...]
 
+    @property
+    def is_needless(self) -> bool:
+        """A cluster without dynamic resource allocation, or without queues, lacks nothing."""
+        return self.name in {Source.CLAIMS, Source.CUSTOM} and self.status == SourceState.ABSENT
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterTest:
@@ -89,7 +94,7 @@ class ClusterTest:
 
     @property
     def unwell(self) -> tuple[SourceTest, ...]:
-        return tuple(source for source in self.sources if source.status != SourceState.OK)
+        return tuple(s for s in self.sources if s.status != SourceState.OK and not s.is_needless)
 
 
 @dataclass(frozen=True, kw_only=True)

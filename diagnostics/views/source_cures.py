@@ -22,6 +22,7 @@ SEEN_THROUGH: dict[Source, str] = {
     Source.STORAGE: "volume claims, volumes and storage classes: why a volume is not there",
     Source.POLICY: "quotas, limits, traffic rules, priority and runtime classes, disruption budgets",
     Source.CUSTOM: "Kueue, Volcano, pod groups and the jobs of operators: what holds a job back, and its size",
+    Source.CLAIMS: "GPUs that are given out by claims (DRA), and who holds them",
     Source.LOGS: "why failing GPU pods fail: CUDA out of memory and its causes",
     Source.METRICS: "what each GPU does now",
     Source.WINDOW: "what each GPU did in the last half hour: idle, hung, Xids",
@@ -59,6 +60,12 @@ _GRANTED: dict[Source, tuple[tuple[str, tuple[str, ...]], ...]] = {
         ("scheduling.volcano.sh", ("podgroups", "queues")),
         ("scheduling.x-k8s.io", ("podgroups",)),
         ("trainer.kubeflow.org", ("trainjobs",)),
+    ),
+    Source.CLAIMS: (
+        (
+            "resource.k8s.io",
+            ("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"),
+        ),
     ),
     Source.LOGS: (("", ("pods/log",)),),
 }

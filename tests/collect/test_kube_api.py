@@ -76,7 +76,9 @@ def test_a_viewer_sees_all_but_nodes(replay: Serve, target: MakeTarget) -> None:
     assert 'User "lab-viewer" cannot list resource "nodes"' in nodes.detail
     assert nodes.items is None
     whole = {one.name for one in objects.statuses if one.state is SourceState.OK}
-    assert whole == {*KUBERNETES_SOURCES} - {Source.NODES, Source.STORAGE, Source.POLICY, Source.CUSTOM}
+    in_part = {Source.STORAGE, Source.POLICY, Source.CUSTOM, Source.CLAIMS}
+    assert whole == {*KUBERNETES_SOURCES} - {Source.NODES} - in_part
+    assert "without resourceslices and deviceclasses" in status(objects, Source.CLAIMS).detail
     assert len(objects.pods) == 14
 
 
@@ -323,7 +325,14 @@ class TestDiscovery:
         self, reply: Reply, replay: Serve, target: MakeTarget
     ) -> None:
         served = replay("healthy")
-        for path in ("/apis", "/api/v1", "/apis/apps/v1", "/apis/batch/v1", "/apis/events.k8s.io/v1"):
+        for path in (
+            "/apis",
+            "/api/v1",
+            "/apis/apps/v1",
+            "/apis/batch/v1",
+            "/apis/events.k8s.io/v1",
+            "/apis/resource.k8s.io/v1",
+        ):
             served.fault(path, reply)
         objects = read(target(served))
         assert status(objects, Source.CUSTOM).state is not SourceState.OK

@@ -84,9 +84,15 @@ class _TolerationWire(FrozenWire, frozen=True):
     toleration_seconds: int | None = None
 
 
-class _ResourceClaim(Wire):
-    name: str
+class _ClaimOrTemplate(Wire):
     resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class _ResourceClaim(_ClaimOrTemplate, kw_only=True):
+    name: str
+    source: _ClaimOrTemplate | None = None
+    """Until Kubernetes 1.30."""
 
 
 class _SchedulingGroup(Wire):
@@ -303,6 +309,7 @@ class PodConverter:
             tolerations=self._tolerations[spec.tolerations] if spec.tolerations else (),
             volumes=tuple([_volume(raw) for raw in spec.volumes]) if spec.volumes else (),
             resource_claims=_claims(spec, status) if spec.resource_claims else (),
+            claim_templates=_templates(spec, status) if spec.resource_claims else {},
             runtime_class=text(spec.runtime_class_name),
             host_network=bool(spec.host_network),
             hostname=text(spec.hostname),
@@ -362,10 +369,24 @@ def _devices(wires: list[_AllocatedWire]) -> tuple[DeviceHealth, ...]:
 
 def _claims(spec: _PodSpec, status: _PodStatus) -> tuple[str, ...]:
     """The claims' own names where they are known, else the names that the pod gives them."""
-    made = {one.name: one.resource_claim_name for one in status.resource_claim_statuses or ()}
+    made = _made(status)
     return tuple(
-        one.resource_claim_name or made.get(one.name) or one.name for one in spec.resource_claims or ()
+        (one.source or one).resource_claim_name or made.get(one.name) or one.name
+        for one in spec.resource_claims or ()
     )
+
+
+def _templates(spec: _PodSpec, status: _PodStatus) -> dict[str, str]:
+    made = _made(status)
+    return {
+        made.get(one.name) or one.name: template
+        for one in spec.resource_claims or ()
+        if (template := (one.source or one).resource_claim_template_name)
+    }
+
+
+def _made(status: _PodStatus) -> dict[str, str | None]:
+    return {one.name: one.resource_claim_name for one in status.resource_claim_statuses or ()}
 
 
 def _pod_group(spec: _PodSpec) -> str:

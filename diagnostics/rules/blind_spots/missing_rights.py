@@ -10,7 +10,8 @@ Rules that need it are not evaluated; nothing is reported as healthy because of 
 Status of each Kubernetes source, with the server's own words; objects that were skipped because they are malformed.
 
 ## Not reported
-Sources that answered in full; kinds of queues and jobs that the cluster does not serve.
+Sources that answered in full; kinds of queues and jobs, and claims on devices, that the cluster does not
+serve.
 
 ## References
 https://kubernetes.io/docs/reference/access-authn-authz/rbac/
@@ -33,6 +34,7 @@ SEEN_THROUGH: dict[Source, str] = {
     Source.STORAGE: "Volume claims, volumes and storage classes: why a volume is not there",
     Source.POLICY: "Quotas, limits, traffic rules, priority and runtime classes, disruption budgets",
     Source.CUSTOM: "Queues, pod groups and the jobs of operators",
+    Source.CLAIMS: "Devices that are given out by claims (dynamic resource allocation), and who holds them",
     Source.LOGS: "Logs of failing GPU pods: CUDA out of memory and its causes",
 }
 _CURE = {
@@ -50,7 +52,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Blind]:
     alike: dict[tuple[str, SourceState], list[Source]] = {}
     for source in SEEN_THROUGH:
         status = snapshot.source(source)
-        if status.state is SourceState.ABSENT and source is Source.CUSTOM:
+        if status.state is SourceState.ABSENT and source in {Source.CUSTOM, Source.CLAIMS}:
             continue
         if status.state is not SourceState.OK:
             alike.setdefault((_said(status), status.state), []).append(source)

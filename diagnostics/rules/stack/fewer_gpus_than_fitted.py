@@ -56,7 +56,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
         age = snapshot.age(node.created_at)
         if age is not None and age < limits.of(subject).values.allocatable_after:
             continue
-        if is_served_by_claims(node, snapshot.pods_by_node.get(node.name, [])):
+        if is_served_by_claims(node, snapshot.pods_by_node.get(node.name, []), snapshot.dra):
             continue
         devices = snapshot.gpus_by_node.get(node.name, [])
         offered = sum(gpu_resources(node.allocatable).values())

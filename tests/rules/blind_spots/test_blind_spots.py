@@ -88,3 +88,16 @@ def test_skipped_objects_are_counted() -> None:
 
 def test_all_sources_well_is_silent() -> None:
     assert not coverage("GPU903", node())
+
+
+def test_a_cluster_without_dynamic_resource_allocation_misses_nothing() -> None:
+    assert not coverage("GPU903", without=[Source.CLAIMS])
+
+
+def test_claims_that_may_not_be_read_are_named() -> None:
+    refused = SourceStatus(
+        name=Source.CLAIMS, state=SourceState.FORBIDDEN, detail="cannot list resourceslices"
+    )
+    (blind,) = coverage("GPU903", sources=replaced(refused))
+    assert "cannot list resourceslices" in blind.what
+    assert "deploy/rbac.yaml" in blind.cure
