@@ -181,7 +181,8 @@ def _is_older(
         return False
     least = version(first.signal.words.get("least")) if first else None
     if built or least:
-        return capability < min((*(built or ()), *((least,) if least else ())))
+        oldest: Version = min((*(built or ()), *((least,) if least else ())))
+        return capability < oldest
     last = last_toolkit(capability)
     return last is not None and facts.toolkit is not None and facts.toolkit > last
 

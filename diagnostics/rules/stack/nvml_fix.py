@@ -1,5 +1,7 @@
 """Guided fixes for a driver that does not answer: each cause of GPU205 has its own repair."""
 
+import msgspec
+
 from diagnostics.fixes import Fix, Risk, Step, StepKind, in_order, kubectl, steps
 from diagnostics.fixes.reset_steps import drain
 from diagnostics.snapshot import Container, Pod, Snapshot
@@ -39,7 +41,7 @@ def nvml_fix(snapshot: Snapshot, cause: str, pod: Pod, container: Container) -> 
         steps=in_order(
             *looks,
             *repairs,
-            *([steps.uncordon(node)] if cause == "driver-library-mismatch" and node else []),
+            *_restored(cause, node),
             steps.verify_finding_gone("No container says so any more, and new GPU pods start on the node."),
             steps.escalate(
                 "the platform team",
@@ -48,6 +50,12 @@ def nvml_fix(snapshot: Snapshot, cause: str, pod: Pod, container: Container) -> 
             ),
         ),
     )  # fmt: skip
+
+
+def _restored(cause: str, node: str) -> list[Step]:
+    if cause != "driver-library-mismatch" or not node:
+        return []
+    return [msgspec.structs.replace(steps.uncordon(node), kind=StepKind.RESTORE)]
 
 
 def _step(title: str, why: str, risk: Risk, expect: str, command: str = "") -> Step:
