@@ -3,7 +3,7 @@
 The semantics are those of kube-scheduler's NodeAffinity, TaintToleration and NodeUnschedulable plugins.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from diagnostics.snapshot import Node, Pod, Taint
@@ -57,6 +57,11 @@ def selects(pod: Pod, node: Node) -> bool:
         return False
     terms = _required_terms(pod.affinity)
     return terms is None or any(_term_matches(term, node) for term in terms)
+
+
+def node_terms_match(terms: Iterable[dict[str, Any]], node: Node) -> bool:
+    """Any of these nodeSelectorTerms matches: as in node affinity, also of a volume."""
+    return any(_term_matches(term, node) for term in terms)
 
 
 Demand = tuple[str, str, tuple[str, ...]]

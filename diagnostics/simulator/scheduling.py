@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from diagnostics.simulator.claims import SimClaim, claims_of, refusal_for_all, refusal_of_node
 from diagnostics.simulator.devices import CPU_CORES, MEMORY_GIB, SimNode
+from diagnostics.simulator.pod_rules import refusal_by_pods
 from diagnostics.simulator.workloads import SimPod, Workload
 
 Usage = Mapping[str, Counter[str]]
@@ -46,7 +47,11 @@ def refusals(node: SimNode, used: Mapping[str, int], workload: Workload) -> tupl
 
 
 def explain(
-    nodes: Sequence[SimNode], usage: Usage, pod: SimPod, claims: Mapping[str, SimClaim] | None = None
+    nodes: Sequence[SimNode],
+    usage: Usage,
+    pod: SimPod,
+    claims: Mapping[str, SimClaim] | None = None,
+    bound: Sequence[SimPod] = (),
 ) -> str:
     """The message of the FailedScheduling event. Raises ValueError when the pod would fit."""
     total, known = len(nodes), claims or {}
@@ -57,8 +62,8 @@ def explain(
     afterwards: Counter[str] = Counter()
     for node in nodes:
         found, is_curable = refusals(node, usage.get(node.name, {}), pod.workload)
-        if not found and (out_of_reach := refusal_of_node(mounted)):
-            found = [out_of_reach]
+        if not found and (late := refusal_of_node(mounted) or refusal_by_pods(pod, node.name, bound)):
+            found = [late]
         if not found:
             raise ValueError(f"{pod.namespace}/{pod.name} waits although it fits on {node.name}")
         reasons.update(found)

@@ -60,7 +60,10 @@ class PodTemplate:
 
     @property
     def device_count(self) -> int:
-        return int(self.requests().get(self.device_resource, 0))
+        """Of all containers together."""
+        name = self.device_resource
+        asked = (c["resources"].get("requests", {}).get(name, 0) for c in self.containers)
+        return sum(map(int, asked)) if name else 0
 
     @property
     def memory_gib(self) -> float:

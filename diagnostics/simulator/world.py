@@ -187,9 +187,8 @@ class World:
         waiting = [p for p in self.pods if p.state.unscheduled and not p.state.unscheduled_message]
         if waiting:
             usage = scheduling.usage_of(self.pods)
-            words = {
-                p.uid: scheduling.explain(list(self.nodes.values()), usage, p, self.claims) for p in waiting
-            }
+            nodes = list(self.nodes.values())
+            words = {p.uid: scheduling.explain(nodes, usage, p, self.claims, self.pods) for p in waiting}
             self.pods = [
                 replace(p, state=replace(p.state, unscheduled_message=words[p.uid])) if p.uid in words else p
                 for p in self.pods

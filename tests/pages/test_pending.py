@@ -143,7 +143,12 @@ def test_a_part_that_runs_meanwhile_is_named(browser: Client) -> None:
 
 
 def test_pods_that_a_quota_keeps_from_being_made_wait_too(browser: Client) -> None:
-    about = explained(Subject("Job", "blocked", "research"), cause="quota", gpus=8, title="quota keeps it")
+    about = explained(
+        Subject("Job", "blocked", "research"),
+        cause="namespace-resource-quota-exceeded",
+        gpus=8,
+        title="quota keeps it",
+    )
     polled(about, seen=snapshot(node(), waiting()))
 
     found = text(browser)

@@ -79,7 +79,7 @@ def stranded(pod: Pod, reading: Reading) -> tuple[Step, ...]:
 def placement_rule(pod: Pod, reading: Reading) -> tuple[Step, ...]:
     field: dict[str, dict[str, Any]] = {
         "topology-spread": {"topologySpreadConstraints": None},
-        "pod-affinity": {"affinity": {"podAffinity": None}},
+        "affinity-excludes-gpu-node": {"affinity": {"podAffinity": None}},
         "anti-affinity": {"affinity": {"podAntiAffinity": None}},
         "host-ports": {"hostNetwork": False},
     }
@@ -91,34 +91,6 @@ def placement_rule(pod: Pod, reading: Reading) -> tuple[Step, ...]:
             "Anti-affinity gives no better interconnect: it spreads a job.",
             field[reading.cause],
             "The scheduler finds a node.",
-        ),
-    )
-
-
-def volume(pod: Pod, reading: Reading) -> tuple[Step, ...]:
-    claims = [v.claim for v in pod.volumes if v.claim][:3]
-    return (
-        *(
-            steps.look(
-                title=f"Read the state and events of volume claim {printable(claim, 80)}",
-                why="A claim can be missing, name a class that does not exist, wait for a provisioner that does not "
-                "run, or be bound to a volume in another zone.",
-                command=kubectl.describe("pvc", claim, pod.namespace),
-                expect="Not found, or Pending with the reason in its events, or Bound to a volume with node affinity.",
-            )
-            for claim in claims
-        ),
-        steps.look(
-            title="List the storage classes",
-            why="The claim's class must be among them, and its provisioner must run.",
-            command=kubectl.kubectl("get", "storageclass"),
-            expect="The class that the claim names.",
-        ),
-        steps.escalate(
-            "whoever runs the storage",
-            why="A missing claim is made by the workload's owner; a provisioner or a volume in the wrong zone is "
-            "theirs.",
-            expect="The claim is Bound where the GPU nodes are.",
         ),
     )
 

@@ -3,7 +3,13 @@
 from collections.abc import Callable
 
 from diagnostics.fixes import Fix, Step, in_order, steps
-from diagnostics.rules.scheduling import constraint_steps, queue_steps, reach_steps, shortage_steps
+from diagnostics.rules.scheduling import (
+    constraint_steps,
+    queue_steps,
+    reach_steps,
+    shortage_steps,
+    volume_steps,
+)
 from diagnostics.rules.scheduling.board import Reading
 from diagnostics.snapshot import Pod
 
@@ -28,6 +34,10 @@ _CAUSES: dict[str, tuple[str, _Maker]] = {
     "preemption-blocked": ("Allow preemption, or wait", shortage_steps.capacity),
     "lower-priority-cannot-preempt": ("Wait, or raise its priority", shortage_steps.capacity),
     "fragmented": ("Free one whole node, and pack from now on", shortage_steps.fragmented),
+    "pod-total-gpu-request-exceeds-node": (
+        "Ask for the GPUs in one container only",
+        shortage_steps.larger,
+    ),
     "larger-than-any-node": ("Split the request over pods", shortage_steps.larger),
     "no-such-resource": ("Ask for a GPU resource that the cluster offers", shortage_steps.no_resource),
     "untolerated-taint": ("Tolerate the taint, or choose other nodes", reach_steps.taint),
@@ -36,10 +46,21 @@ _CAUSES: dict[str, tuple[str, _Maker]] = {
     "node-not-ready": ("Repair the node", constraint_steps.down),
     "cpu-or-memory-stranded": ("Fit CPU and memory to the GPUs", constraint_steps.stranded),
     "topology-spread": ("Loosen the spread constraint", constraint_steps.placement_rule),
-    "pod-affinity": ("Loosen the pod affinity", constraint_steps.placement_rule),
+    "affinity-excludes-gpu-node": ("Loosen the pod affinity", constraint_steps.placement_rule),
     "anti-affinity": ("Loosen the anti-affinity", constraint_steps.placement_rule),
     "host-ports": ("Do without host ports", constraint_steps.placement_rule),
-    "volume": ("Get its volume bound where the GPUs are", constraint_steps.volume),
+    "volume-claim-missing": ("Create the volume claim that it names", volume_steps.volume),
+    "storage-class-missing": ("Name a storage class that exists", volume_steps.volume),
+    "no-default-storage-class": ("Name a storage class that exists", volume_steps.volume),
+    "no-volume-to-bind": ("Provide a volume where the GPUs are", volume_steps.volume),
+    "volume-provisioner-silent": ("Bring the storage provisioner back", volume_steps.volume),
+    "volume-provisioning-failed": ("Repair what the storage provisioner fails at", volume_steps.volume),
+    "volume-claim-unbound": ("Get its volume bound where the GPUs are", volume_steps.volume),
+    "volume-in-another-zone": ("Bring the data to a zone with GPUs", volume_steps.volume),
+    "volume-lost": ("Restore the volume that is lost", volume_steps.volume),
+    "volume-in-use": ("Let one pod at a time use the volume", volume_steps.volume),
+    "volume-attach-limit": ("Mount fewer volumes on one node", volume_steps.volume),
+    "volume": ("Get its volume bound where the GPUs are", volume_steps.volume),
     "scheduling-gate": ("Wait for its turn, or ask who set the gate", constraint_steps.gate),
     "no-scheduler": ("Start the scheduler that it names, or name another", constraint_steps.scheduler),
     "claim-missing": ("Create the claim that it names", constraint_steps.claim),
@@ -52,6 +73,7 @@ _CAUSES: dict[str, tuple[str, _Maker]] = {
         queue_steps.tas,
     ),
     **{cause: (queue_steps.summary_of(cause), queue_steps.queue) for cause in queue_steps.KEPT_BACK},
+    "crashloop-pod-reserves-gpu": ("Repair or stop the pod that crashes", shortage_steps.elsewhere),
     "held-by-stuck-pods": ("Release the GPUs that stuck pods hold", shortage_steps.elsewhere),
     "gpus-unavailable-on-node": ("Bring the node's GPUs back", shortage_steps.elsewhere),
     "waiting-for-preemption": ("Wait for the preempted pods to end", shortage_steps.wait),

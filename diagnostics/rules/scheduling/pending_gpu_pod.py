@@ -1,10 +1,10 @@
 """A pod that asks for GPUs has waited too long for a node.
 
 ## Meaning
-A GPU pod is Pending without a node for longer than `pending_after`, or may not even be made, because of a quota or
-of the queue that its job waits in. The cause is the dominant reason, computed from nodes, pods and queues and checked
-against the scheduler's words. Where the nodes that its selector, affinity or tolerations leave are full while GPUs are
-free on others, that is said.
+A GPU pod is Pending without a node for longer than `pending_after`, or may not even be made, because of the queue that
+its job waits in or because the API server refuses it (quota, limit range, a class that is missing). The cause is the
+dominant reason, computed from nodes, pods and queues and checked against the scheduler's words. Where the nodes that
+its selector, affinity or tolerations leave are full while GPUs are free on others, that is said.
 
 ## Impact
 The workload does not start, or runs with fewer members than it wants. Nothing is wasted by the pod itself.
@@ -12,7 +12,8 @@ The workload does not start, or runs with fewer members than it wants. Nothing i
 ## Evidence
 Conditions, nodeSelector, affinity, tolerations, volumes, gates and requests of the pod; labels, taints, capacity
 and allocatable of all nodes; requests and priority of the pods that hold GPUs; FailedScheduling, FailedCreate and
-volume events. A pod whose reason has nothing to do with GPUs is reported as "not a GPU shortage".
+volume events; volume claims with their classes and volumes, quotas, limit ranges, priority and runtime classes. A pod
+whose reason has nothing to do with GPUs is reported as "not a GPU shortage".
 
 ## Not reported
 Pods without GPUs; pods that have a node (they wait for images or volumes, see `stuck-holder`); young pods; pods for
@@ -25,6 +26,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 https://kubernetes.io/docs/concepts/policy/resource-quotas/
 https://kueue.sigs.k8s.io/docs/concepts/workload/
 https://volcano.sh/en/docs/queue/
+https://kubernetes.io/docs/concepts/storage/persistent-volumes/
 """
 
 from collections import Counter, defaultdict
@@ -35,7 +37,7 @@ from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.limits import Limits
 from diagnostics.quantities import rfc3339, span
 from diagnostics.rules.base import rule
-from diagnostics.rules.scheduling import queued_jobs, quota
+from diagnostics.rules.scheduling import queued_jobs, refused_creation
 from diagnostics.rules.scheduling.board import Board, Reading
 from diagnostics.rules.scheduling.kueue import WAITS_ITS_TURN
 from diagnostics.rules.scheduling.pending_fix import pending_fix
@@ -50,7 +52,9 @@ from diagnostics.text import counted, listed, printable
     slug="pending-gpu-pod",
     severity=Severity.WARNING,
     needs={Source.PODS},
-    uses={Source.NODES, Source.EVENTS, Source.WORKLOADS, Source.CUSTOM},
+    uses={
+        Source.NODES, Source.EVENTS, Source.WORKLOADS, Source.CUSTOM, Source.STORAGE, Source.POLICY,
+    },  # fmt: skip
     caused_by=("fewer-gpus-than-fitted", "operator-component-failing"),
     starved_by=("stuck-holder",),
     hold=1,
@@ -68,7 +72,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
         wait = limits.of(subject).values.queue_wait_after
         if hit.cause != WAITS_ITS_TURN or (oldest is not None and oldest > wait):
             yield hit
-    yield from quota.hits(snapshot, limits)
+    yield from refused_creation.hits(snapshot, limits)
     yield from queued_jobs.hits(snapshot, limits)
 
 

@@ -124,12 +124,24 @@ def _larger(pod: Pod, selected: Sequence[Room], board: Board) -> Reading:
         shares = listed([f"{printable(c.name, 60)} {sum(c.gpus.values()):.0f}" for c in asking])
         facts.append(Evidence("per container", shares, name, f"spec.containers of pod {pod.key}"))
     return Reading(
-        "larger-than-any-node",
-        f"it asks for {pod.gpus[name]:.0f} GPUs in one pod, and no matching node has more than {most:.0f}",
+        "pod-total-gpu-request-exceeds-node" if _adds_up(pod, name, most) else "larger-than-any-node",
+        f"{_asks(pod, name)}, and no matching node has more than {most:.0f}",
         is_shortage=True,
         facts=tuple(facts),
         places=tuple(room.node.name for room in selected),
     )
+
+
+def _asks(pod: Pod, name: str) -> str:
+    number = sum(bool(c.gpus.get(name)) for c in pod.containers)
+    how = f"its {number} containers together ask" if number > 1 else "it asks"
+    return f"{how} for {pod.gpus[name]:.0f} GPUs in one pod"
+
+
+def _adds_up(pod: Pod, name: str, most: float) -> bool:
+    """Each container alone would fit on a node; together they do not."""
+    asked = [c.gpus.get(name, 0.0) for c in pod.containers if c.gpus.get(name)]
+    return len(asked) > 1 and max(asked) <= most
 
 
 def _kept_out(pod: Pod, big: Sequence[Room], board: Board) -> Reading:

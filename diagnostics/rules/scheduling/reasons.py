@@ -22,13 +22,17 @@ from diagnostics.rules.scheduling.pod_groups import (
 from diagnostics.rules.scheduling.refusals import Refusal, Word, refusal_of
 from diagnostics.rules.scheduling.shortages import capacity_left
 from diagnostics.rules.scheduling.volcano import kept_back
+from diagnostics.rules.scheduling.volumes import has_unanswered_claim, volume_reading
 from diagnostics.snapshot import Pod, Source
 from diagnostics.text import counted, listed, printable
 
 NOT_A_SHORTAGE = {
     Word.VOLUME: ("volume", "its volume is not ready or is bound to another place"),
     Word.SPREAD: ("topology-spread", "its topology spread constraints leave no node"),
-    Word.AFFINITY: ("pod-affinity", "it must sit beside pods that are not on any suitable node"),
+    Word.AFFINITY: (
+        "affinity-excludes-gpu-node",
+        "it must sit beside pods that are not on any suitable node",
+    ),
     Word.ANTI_AFFINITY: ("anti-affinity", "its anti-affinity rules out the nodes that have room"),
     Word.CLAIM: ("claim-not-allocatable", "its device claim cannot be allocated"),
     Word.PORTS: ("host-ports", "the host ports it asks for are taken"),
@@ -38,19 +42,6 @@ NOT_A_SHORTAGE = {
     Word.RESOURCE: ("cpu-or-memory-stranded", "the nodes lack CPU or memory for it"),
 }
 """What the words say where nodes could not be read: (cause, in words)."""
-
-VOLUME_STATES = (
-    ('persistentvolumeclaim "', "does not exist"),
-    ("storageclass", "names a storage class that does not exist"),
-    ("readwriteoncepod", "is in use by another pod, and only one may use it"),
-    ("max volume count", "would exceed the volumes that a node can attach"),
-    ("didn't find available persistent volumes", "finds no volume on any suitable node"),
-    ("node affinity", "is bound to a volume that no suitable node can reach"),
-    ("volume zone", "is bound to a volume that no suitable node can reach"),
-    ("externalprovisioning", "waits for a provisioner that has not answered"),
-    ("unbound", "is not bound to a volume yet"),
-)
-"""What the words or the claim's events say, in lower case -> in plain words; the first that is said counts."""
 
 
 def reading_of(pod: Pod, board: Board) -> Reading:
@@ -99,7 +90,7 @@ def _without_words(pod: Pod, board: Board, words: Refusal | None) -> Reading | N
             f"held back by the scheduling gate {gates}; no scheduler looks at it yet",
             facts=(Evidence("scheduling gates", gates, source=f"spec.schedulingGates of pod {pod.key}"),),
         )
-    unbound = _volume_facts(pod, board)
+    unbound = has_unanswered_claim(pod, board)
     if pod.nominated_node and not (words is None and unbound):
         node = printable(pod.nominated_node, 80)
         return Reading(
@@ -111,7 +102,7 @@ def _without_words(pod: Pod, board: Board, words: Refusal | None) -> Reading | N
     if words is not None:
         return None
     if unbound:
-        return _volume(pod, board, words)
+        return volume_reading(pod, board, words)
     if pod.resource_claims:
         return _claim_missing(pod)
     if pod.pod_group and group_of(pod, board.snapshot) is None:
@@ -158,7 +149,7 @@ def _from_words(pod: Pod, board: Board, words: Refusal | None) -> Reading | None
         return Reading(*NOT_A_SHORTAGE[Word.CLAIM], is_shortage=None)
     late = words.past_resources
     if late is Word.VOLUME:
-        return _volume(pod, board, words)
+        return volume_reading(pod, board, words)
     if late is not None:
         return _by_a_rule(pod, board, words, late)
     if words.mentions(Word.PORTS) and not words.mentions(Word.GPU):
@@ -182,34 +173,6 @@ def _by_a_rule(pod: Pod, board: Board, words: Refusal, late: Word) -> Reading:
             Evidence("nodes with such GPUs", value, source="status.capacity and labels of all nodes")
         )
     return Reading(cause, why, facts=tuple(facts))
-
-
-def _volume(pod: Pod, board: Board, words: Refusal | None) -> Reading:
-    claims = listed([printable(v.claim, 80) for v in pod.volumes if v.claim])
-    facts = _volume_facts(pod, board)
-    said = " ".join((words.text if words else "", *(fact.value for fact in facts)))
-    state = next(
-        (state for sign, state in VOLUME_STATES if sign in said.lower()), "cannot be used where it fits"
-    )
-    return Reading(
-        "volume",
-        f"its volume claim {claims} {state}",
-        facts=(Evidence("volume claims", claims, source=f"spec.volumes of pod {pod.key}"), *facts),
-    )
-
-
-def _volume_facts(pod: Pod, board: Board) -> tuple[Evidence, ...]:
-    """What the volume controllers say of the pod's claims."""
-    found = []
-    for claim in dict.fromkeys(v.claim for v in pod.volumes if v.claim):
-        events = board.snapshot.events_by_object.get(("PersistentVolumeClaim", pod.namespace, claim), [])
-        if events:
-            name = printable(claim, 80)
-            said = f"{printable(events[-1].reason, 60)}: {printable(events[-1].message, 300)}"
-            found.append(
-                Evidence(f"volume claim {name}", said, source=f"event of PersistentVolumeClaim {name}")
-            )
-    return tuple(found)
 
 
 def _words_only(words: Refusal | None) -> Reading:

@@ -126,6 +126,7 @@ def _held_or_gone(
             gone.append(name)
     nodes = (*freed, *gone)
     if freed:
+        causes = {cause for name in freed for _, cause in board.stuck_on.get(name, [])}
         rows = tuple(
             Evidence(
                 f"held on {printable(node, 80)} by pods that cannot work",
@@ -135,7 +136,12 @@ def _held_or_gone(
             for node, held in freed.items()
         )
         words = f"GPUs on {listed(list(freed), 3)} that would be enough are held by pods that cannot work"
-        return Reading("held-by-stuck-pods", words, True, True, nodes, (*facts, *rows), nodes)
+        if causes == {"crash-loop"}:
+            words = (
+                f"GPUs on {listed(list(freed), 3)} that would be enough are reserved by crash-looping pods"
+            )
+        slug = "crashloop-pod-reserves-gpu" if causes == {"crash-loop"} else "held-by-stuck-pods"
+        return Reading(slug, words, True, True, nodes, (*facts, *rows), nodes)
     if gone:
         words = f"GPUs on {listed(gone, 3)} that would be enough are fitted but not allocatable"
         rows = tuple(_fitted_fact(pod, board, name) for name in gone[:3])

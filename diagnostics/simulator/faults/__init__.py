@@ -7,6 +7,7 @@ is the same thing with one decisive fact changed, so that nothing is to be found
 from collections.abc import Iterable
 
 from diagnostics.simulator.faults import (
+    crowding,
     cuda_memory,
     cuda_stack,
     gangs,
@@ -17,7 +18,9 @@ from diagnostics.simulator.faults import (
     node_stack,
     oom_killed,
     pending,
+    refused,
     shared_memory,
+    volumes,
 )
 from diagnostics.simulator.faults.entry import Fault, Twin
 
@@ -33,6 +36,9 @@ _FAMILIES = (
     shared_memory,
     local_storage,
     holders,
+    refused,
+    volumes,
+    crowding,
     pending,
 )
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from diagnostics.simulator.classes import PRIORITIES
 from diagnostics.simulator.identity import suffix
 from diagnostics.simulator.manifests import metadata as meta
 from diagnostics.simulator.manifests.pod_status import status_of
@@ -188,8 +189,8 @@ def _spec(pod: SimPod) -> Json:
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     more = _DAEMON_TOLERATIONS if is_daemon else _AUTOMATIC_TOLERATIONS
     spec["tolerations"] = [*workload.template.tolerations, *more]
-    spec["priority"] = 2000001000 if "priorityClassName" in spec else 0
-    return spec | {"enableServiceLinks": True, "preemptionPolicy": "PreemptLowerPriority"}
+    spec["priority"], policy = PRIORITIES.get(spec.get("priorityClassName", ""), (0, "PreemptLowerPriority"))
+    return spec | {"enableServiceLinks": True, "preemptionPolicy": policy}
 
 
 @lru_cache(maxsize=10_000)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from diagnostics.simulator.classes import PRIORITIES, RUNTIMES
 from diagnostics.simulator.identity import uuid_of
 from diagnostics.simulator.manifests import metadata as meta
 from diagnostics.simulator.timestamps import DAY
@@ -11,12 +12,6 @@ from diagnostics.simulator.world import World
 
 LIMITS = {"type": "Container", "max": {"memory": "1500Gi"}, "min": {"cpu": "10m"}}
 """Of every namespace with a quota."""
-PRIORITIES = {
-    "batch-low": (-10, "Never"),
-    "system-cluster-critical": (2_000_000_000, "PreemptLowerPriority"),
-    "system-node-critical": (2_000_001_000, "PreemptLowerPriority"),
-    "training-high": (100_000, "PreemptLowerPriority"),
-}
 
 
 def quotas(world: World) -> list[Json]:
@@ -48,7 +43,7 @@ def limit_ranges(world: World) -> list[Json]:
 
 
 def runtime_classes(world: World) -> list[Json]:
-    return [_object(world, "RuntimeClass", name) | {"handler": name} for name in ("nvidia", "nvidia-cdi")]
+    return [_object(world, "RuntimeClass", name) | {"handler": name} for name in RUNTIMES]
 
 
 def priority_classes(world: World) -> list[Json]:

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from diagnostics.models import Cluster
 from diagnostics.picture import Owner, PodLine, WorkloadLine, Workloads
+from diagnostics.rules.scheduling.refusal_kinds import CAUSES
 from diagnostics.views.open_findings import FindingLine, OpenFindings, finding_lines
 from diagnostics.views.page import workload_url
 
 WAITING, PARTIAL = "pending-gpu-pod", "partial-gang"
 """Slugs of the rules whose findings explain what waits."""
-NOT_MADE = "quota"
-"""Cause of a finding about pods that their controller may not even make."""
+NOT_MADE = CAUSES
+"""Causes of findings about pods that their controller may not even make."""
 UNEXPLAINED = "unexplained"
 CLAIMS = "resource claims"
 SAID_SHOWN = 2
@@ -85,7 +86,7 @@ class Reasons:
         self._by_rule = {
             rule: OpenFindings(line for line in lines if line.rule == rule) for rule in (WAITING, PARTIAL)
         }
-        self.not_made = [line for line in lines if line.rule == WAITING and line.cause == NOT_MADE]
+        self.not_made = [line for line in lines if line.rule == WAITING and line.cause in NOT_MADE]
 
     def of(self, rule: str, owner: Owner, pods: Iterable[PodLine]) -> FindingLine | None:
         """About the owner itself, or about one of its pods."""

@@ -82,7 +82,7 @@ def test_the_containers_of_a_pod_add_up() -> None:
 
     found = hit(node(gpus=1), pending_pod(containers=pair))
 
-    assert found.cause == "larger-than-any-node"
+    assert found.cause == "pod-total-gpu-request-exceeds-node"
     assert "cuda 1 and digits 1" in str(found.evidence)
 
 
@@ -144,7 +144,7 @@ def test_gpus_that_stuck_pods_hold() -> None:
 
     found = hit(node(), pod("loop", containers=(looping,)), pending_pod(gpus=8))
 
-    assert found.cause == "held-by-stuck-pods"
+    assert found.cause == "crashloop-pod-reserves-gpu"
     assert found.nodes == ("gpu-1",)
     assert "research/loop (crash-loop, 4 GPUs)" in str(found.evidence)
 

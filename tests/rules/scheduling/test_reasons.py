@@ -80,7 +80,7 @@ def test_cpu_stays_short_though_gpus_came_free() -> None:
     [
         ("node(s) didn't match pod anti-affinity rules", "anti-affinity"),
         ("node(s) didn't satisfy existing pods anti-affinity rules", "anti-affinity"),
-        ("node(s) didn't match pod affinity rules", "pod-affinity"),
+        ("node(s) didn't match pod affinity rules", "affinity-excludes-gpu-node"),
         ("node(s) didn't match pod topology spread constraints", "topology-spread"),
     ],
 )
@@ -94,20 +94,32 @@ def test_refusals_that_come_after_the_resources(reason: str, cause: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("message", "words"),
+    ("message", "cause", "words"),
     [
-        ('0/8 nodes are available: persistentvolumeclaim "data" not found. not found', "does not exist"),
-        ("0/8 nodes are available: pod has unbound immediate PersistentVolumeClaims.", "not bound"),
-        ("0/8 nodes are available: 3 node(s) didn't match PersistentVolume's node affinity.", "reach"),
-        ("0/8 nodes are available: 3 node(s) didn't find available persistent volumes to bind.", "finds no"),
+        (
+            '0/8 nodes are available: persistentvolumeclaim "data" not found. not found',
+            "volume-claim-missing", "does not exist",
+        ),
+        (
+            "0/8 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
+            "volume-claim-unbound", "not bound",
+        ),
+        (
+            "0/8 nodes are available: 3 node(s) didn't match PersistentVolume's node affinity.",
+            "volume-in-another-zone", "reach",
+        ),
+        (
+            "0/8 nodes are available: 3 node(s) didn't find available persistent volumes to bind.",
+            "no-volume-to-bind", "finds no",
+        ),
     ],
-)
-def test_volumes_are_no_gpu_shortage(message: str, words: str) -> None:
+)  # fmt: skip
+def test_volumes_are_no_gpu_shortage(message: str, cause: str, words: str) -> None:
     volumes = (Volume("d", "persistentVolumeClaim", "data"),)
 
     found = hit(node(), pending_pod(message=message, volumes=volumes))
 
-    assert found.cause == "volume"
+    assert found.cause == cause
     assert words in found.title
     assert "data" in found.title
     assert message in found.summary
@@ -126,7 +138,7 @@ def test_a_dead_provisioner_leaves_only_a_nomination_and_events_of_the_claim() -
 
     found = hit(node(), said, pending_pod(volumes=volumes, nominated_node="gpu-1", **SILENT))
 
-    assert found.cause == "volume"
+    assert found.cause == "volume-provisioner-silent"
     assert "provisioner" in found.title
 
 

@@ -191,7 +191,7 @@ def test_a_pod_affinity_that_excludes_the_only_gpu_node_is_not_a_shortage() -> N
 
     found = hit(node(), *cpu_nodes, pending_pod(message=message, affinity=rule))
 
-    assert found.cause == "pod-affinity"
+    assert found.cause == "affinity-excludes-gpu-node"
     assert "pod affinity excludes the only node with such GPUs" in found.title
     assert facts(found)["pod affinity"] == "pods with app=helper within kubernetes.io/hostname"
     assert facts(found)["nodes with such GPUs"] == "1 of 4 nodes"

@@ -1,0 +1,36 @@
+"""What keeps a pod of the simulated cluster waiting is named by its cause, not only found."""
+
+import pytest
+
+from tests.simulated import diagnosed
+
+CAUSES = {
+    "limit-range": "limit-range-violated",
+    "pending-affinity": "affinity-excludes-gpu-node",
+    "pending-claim-missing": "volume-claim-missing",
+    "pending-crashing-holder": "crashloop-pod-reserves-gpu",
+    "pending-late-claim": "selector-matches-no-node",
+    "pending-provisioner": "volume-provisioner-silent",
+    "pending-storage-class": "storage-class-missing",
+    "pending-two-containers": "pod-total-gpu-request-exceeds-node",
+    "pending-volume-zone": "volume-in-another-zone",
+    "priority-class-missing": "priority-class-missing",
+    "quota-of-cpu": "namespace-resource-quota-exceeded",
+    "runtime-class-missing": "runtime-class-missing",
+}
+
+
+@pytest.mark.parametrize("fault", CAUSES)
+def test_a_simulated_fault_gets_its_cause(fault: str) -> None:
+    (found,) = (f for f in diagnosed(fault).findings if f.slug == "pending-gpu-pod")
+    assert found.cause == CAUSES[fault]
+
+
+def test_a_crashing_holder_explains_the_pod_that_waits() -> None:
+    findings = {finding.slug: finding for finding in diagnosed("pending-crashing-holder").findings}
+    assert findings["pending-gpu-pod"].caused_by == (findings["stuck-holder"].id,)
+
+
+def test_a_quota_of_the_simulated_cluster_is_evidence() -> None:
+    (found,) = diagnosed("quota-of-cpu").findings
+    assert "8 of 16" in {fact.value for fact in found.evidence}
