@@ -32,7 +32,7 @@ def _job(world: World, path: str, template: PodTemplate, refusal: str, cause: st
 def _quota(world: World, cores: int) -> None:
     """The quota is about CPU: another job of the namespace uses half of it."""
     before = world.add("Job", "speech/align", single("align", 1), age=5 * HOUR, is_indexed=False)
-    world.run(before, ["gpu-11"])
+    world.run(before, [world.pick_node(1)])
     world.quotas["speech"] = {"pods": "50", "requests.cpu": str(cores)}
     refusal = ""
     if cores < 24:
