@@ -53,7 +53,12 @@ from diagnostics.text import counted, listed, printable
     severity=Severity.WARNING,
     needs={Source.PODS},
     uses={
-        Source.NODES, Source.EVENTS, Source.WORKLOADS, Source.CUSTOM, Source.STORAGE, Source.POLICY,
+        Source.NODES,
+        Source.EVENTS,
+        Source.WORKLOADS,
+        Source.CUSTOM,
+        Source.STORAGE,
+        Source.POLICY,
     },  # fmt: skip
     caused_by=("fewer-gpus-than-fitted", "operator-component-failing"),
     starved_by=("stuck-holder",),
