@@ -59,7 +59,7 @@ from diagnostics.text import counted, listed, printable
         Source.CUSTOM,
         Source.STORAGE,
         Source.POLICY,
-    },  # fmt: skip
+    },
     caused_by=("fewer-gpus-than-fitted", "operator-component-failing"),
     starved_by=("stuck-holder",),
     hold=1,
