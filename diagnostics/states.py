@@ -176,7 +176,8 @@ def _stuck_start(pod: Pod, snapshot: Snapshot, t: Thresholds) -> str | None:
     if _waits_for_mounts(pod) and _is_old(pod, snapshot, t.starting_for):
         return "mount-failed"
     ready = pod.condition("Ready")
-    if ready is None or ready.status == "True":  # without the condition the kubelet has said nothing
+    # Without the condition the kubelet has said nothing, and without a phase the pod may have finished.
+    if ready is None or ready.status == "True" or not pod.phase:
         return None
     age = snapshot.age(ready.since or pod.started_at or pod.created_at)
     return "not-ready" if age is not None and age > t.not_ready_stuck_after else None

@@ -66,9 +66,15 @@ def look(config: WorldConfig, limits: Limits | None = None) -> Snapshot:
 
 
 @cache
+def seen(*faults: str, nodes: int = 12) -> Snapshot:
+    """The simulated cluster with these faults or twins."""
+    return look(WorldConfig(faults=faults, nodes=nodes))
+
+
+@cache
 def diagnosed(*faults: str, nodes: int = 12) -> Diagnosis:
     """What the rules say of the simulated cluster with these faults or twins."""
-    return diagnose(look(WorldConfig(faults=faults, nodes=nodes)))
+    return diagnose(seen(*faults, nodes=nodes))
 
 
 @cache

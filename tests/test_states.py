@@ -183,6 +183,10 @@ def test_a_young_pod_that_is_not_ready_is_starting() -> None:
     assert state_of(held(), node(), not_ready(started_at=ago(minutes=10))) is State.STARTING
 
 
+def test_a_pod_of_unknown_phase_may_have_finished_and_is_not_stuck() -> None:
+    assert state_of(held(), node(), not_ready(phase="", started_at=ago(minutes=40))) is not State.STUCK
+
+
 def test_a_pod_not_ready_for_longer_than_half_an_hour_is_stuck() -> None:
     old = pod(conditions=(Condition("Ready", "False", since=ago(hours=1)),), started_at=ago(hours=1))
     assert state_of(held(), node(), old) is State.STUCK

@@ -85,6 +85,8 @@ def _span(used: int, capacities: list[int], pods: int) -> Span:
         if left <= 0:
             break
         least, left = least + 1, left - capacity
+    if left > 0:  # what some hosts take is not known: nothing says that fewer would do
+        least = used
     return Span(used, min(least, used), max(used, min(pods, len(capacities))))
 
 

@@ -1,5 +1,6 @@
 """How far apart a job was placed, and how close it could be."""
 
+import msgspec
 from hypothesis import given as having
 from hypothesis import strategies as st
 
@@ -129,3 +130,13 @@ def test_the_ratio_stays_between_0_and_1(where: list[int], gpus: int) -> None:
         assert span is not None
         assert 0 <= span.ratio <= 1
         assert 1 <= span.least <= span.used <= span.most
+
+
+def test_hosts_that_do_not_say_what_they_take_prove_no_scatter() -> None:
+    members = job("n0", "n1", gpus=8)
+    silent = msgspec.structs.replace(node("n1"), allocatable={})
+
+    scatter = scatter_of(members, rooms(snapshot(node("n0"), silent, *members)))
+
+    assert scatter is not None
+    assert scatter.hosts.used == scatter.hosts.least == 2

@@ -52,7 +52,7 @@ def members_of(gang: Gang, board: Board) -> Members:
 
 def runs(pod: Pod, board: Board) -> bool:
     """Started on its node, not on its way out, and not known to be unable to work."""
-    if pod.phase != "Running" or pod.node is None or pod.deletion_at is not None:
+    if pod.phase != "Running" or pod.deletion_at is not None:
         return False
     if any(c.waiting_reason == "CrashLoopBackOff" for c in pod.containers):
         return False

@@ -202,7 +202,7 @@ def _rival_words(rivals: list[Gang]) -> str:
 
 def _running_words(running: tuple[Pod, ...]) -> str:
     return listed(
-        [f"{printable(p.name, 120)} on {printable(p.node or '', 80)} ({p.gpu_count})" for p in running],
+        [f"{printable(p.name, 120)} on {printable(p.node or 'a node', 80)} ({p.gpu_count})" for p in running],
         MOST_PODS,
     )
 

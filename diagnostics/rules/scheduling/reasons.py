@@ -51,7 +51,7 @@ def reading_of(pod: Pod, board: Board) -> Reading:
         _by_queue(pod, board, words) or _without_words(pod, board, words) or _from_words(pod, board, words)
     )
     if reading is None:
-        reading = read_nodes(pod, board, words) if board.rooms else _words_only(words)
+        reading = read_nodes(pod, board, words) if board.rooms and pod.gpus else _words_only(words)
         reading = whole_gang(pod, board, reading)
         if reading.cause == "fragmented":
             is_let_in = is_admitted(pod, board.snapshot)

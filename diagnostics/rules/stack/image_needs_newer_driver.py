@@ -165,8 +165,11 @@ def _words(cause: str, facts: Facts, first: Heard) -> tuple[str, str]:
 def _told_numbers(first: Heard) -> Iterator[Evidence]:
     words = first.signal.words
     if first.name == "cuda-requirement-unmet":
-        yield Evidence(f"Required {words['key']}", f"at least {words['wanted']}", source=first.source)
-    elif first.name == "torch-driver-too-old":
+        wanted = words.get("wanted", "an unknown version")
+        yield Evidence(
+            f"Required {words.get('key', 'of the image')}", f"at least {wanted}", source=first.source
+        )
+    elif first.name == "torch-driver-too-old" and words.get("found", "").isdecimal():
         number = int(words["found"])
         found = f"{number // 1000}.{number % 1000 // 10}"
         yield Evidence("CUDA that the driver serves, as PyTorch read it", found, source=first.source)

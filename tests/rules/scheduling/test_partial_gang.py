@@ -200,6 +200,10 @@ def test_ignores_gangs_that_are_whole_starting_or_elastic(parts: list[Pod], fiel
     assert hits(node(), *parts, **fields) == []
 
 
+def test_a_member_that_runs_on_a_node_which_nobody_names_is_not_missing() -> None:
+    assert not hits(*running("train-0", "train-1", "train-2"), *running("train-3", node=None))
+
+
 def test_an_elastic_job_below_its_minimum_is_partial() -> None:
     elastic = ("torchrun", "--nnodes=2:4", "t.py")
 
