@@ -1,11 +1,10 @@
 """Guided fix for a partial gang: why the rest does not run, then give the GPUs back, then start all or none."""
 
-from typing import Any
-
-from diagnostics.fixes import Fix, Risk, Step, StepKind, in_order, kubectl, manifests, steps
+from diagnostics.fixes import Fix, Step, in_order, kubectl, steps
+from diagnostics.rules.scheduling.gang_variants import variants
 from diagnostics.rules.scheduling.members import Members
-from diagnostics.rules.scheduling.owner_patch import patch_of_owner, stop_owner
-from diagnostics.snapshot import Gang, Pod, Snapshot
+from diagnostics.rules.scheduling.owner_patch import stop_owner
+from diagnostics.snapshot import Gang, Snapshot
 
 
 def gang_fix(gang: Gang, members: Members, snapshot: Snapshot) -> Fix:
@@ -36,7 +35,7 @@ def gang_fix(gang: Gang, members: Members, snapshot: Snapshot) -> Fix:
                 first,
                 expect="A rendezvous that waits for the missing members. It blames the network; look at the members.",
             ),
-            *(_all_or_none(gang, first, snapshot) if not gang.gang_scheduler else ()),
+            *(variants(gang, first, snapshot) if not gang.gang_scheduler else ()),
             stop_owner(first),
             steps.verify_finding_gone("All members run, or none holds a GPU."),
         ),
@@ -54,35 +53,3 @@ def _see_creation(gang: Gang) -> Step:
         command=kubectl.describe(gang.kind.lower(), gang.name, gang.namespace),
         expect="FailedCreate events, or a condition such as Failed.",
     )
-
-
-def _all_or_none(gang: Gang, pod: Pod, snapshot: Snapshot) -> tuple[Step, ...]:
-    """A queue or gang scheduler that this cluster serves; else the advice to get one."""
-    groups = {api.group: api.api_version for api in snapshot.apis}
-    why = (
-        "The default scheduler places pods one by one, so that a part of a job can hold GPUs while the rest waits. "
-        "Starting all or none says nothing about where the pods land: topology is a setting of its own."
-    )
-    title = "At its next start, have all members started or none"
-    expect = "Either all members run, or none holds a GPU."
-    if "kueue.x-k8s.io" in groups:
-        labels = {"kueue.x-k8s.io/queue-name": "<local queue>"}
-        head: dict[str, Any] = {"apiVersion": gang.api_version} if gang.api_version else {}
-        head |= {
-            "kind": gang.kind,
-            "metadata": {"name": gang.name, "namespace": gang.namespace, "labels": labels},
-        }
-        return (_step(title, why + " Kueue admits a whole job at once.", manifests.to_yaml(head), expect),)
-    if "scheduling.volcano.sh" in groups:
-        return (_step(title, why, patch_of_owner(pod, {"schedulerName": "volcano"}), expect),)
-    return (
-        steps.escalate(
-            "whoever runs the cluster's schedulers",
-            why=why + " This cluster serves neither Kueue nor Volcano.",
-            expect="A queue or a gang scheduler for jobs of several pods.",
-        ),
-    )
-
-
-def _step(title: str, why: str, manifest: str, expect: str) -> Step:
-    return Step(kind=StepKind.FIX, title=title, why=why, risk=Risk.SAFE, manifest=manifest, expect=expect)

@@ -9,6 +9,7 @@ from diagnostics.rules.scheduling.board import Board
 from diagnostics.rules.scheduling.holders import trouble_of
 from diagnostics.rules.scheduling.reasons import reading_of
 from diagnostics.snapshot import Gang, Pod, Snapshot
+from diagnostics.states import effective_activity, usable_window
 from diagnostics.text import printable
 
 
@@ -57,6 +58,21 @@ def runs(pod: Pod, board: Board) -> bool:
     if any(c.waiting_reason == "CrashLoopBackOff" for c in pod.containers):
         return False
     return trouble_of(pod, board.snapshot, board.limits.of(pod).values) is None
+
+
+def is_at_work(members: Members, board: Board) -> bool:
+    """The held GPUs are measured, and they are at work: then nothing waits for the missing members."""
+    snapshot = board.snapshot
+    gpus = [(pod, gpu) for pod in members.running for gpu in snapshot.gpus_by_pod.get(pod.key, [])]
+    if not gpus:
+        return False
+    for pod, gpu in gpus:
+        thresholds = board.limits.of(pod).values
+        window = usable_window(gpu, snapshot, thresholds)
+        activity = effective_activity(window) if window is not None else None
+        if activity is None or activity < thresholds.effective_activity_min_ratio:
+            return False
+    return True
 
 
 def _missing(pod: Pod, board: Board) -> Missing:

@@ -32,9 +32,8 @@ from diagnostics.quantities import rfc3339, span
 from diagnostics.rules.base import rule
 from diagnostics.rules.scheduling.board import Board
 from diagnostics.rules.scheduling.gang_fix import gang_fix
-from diagnostics.rules.scheduling.members import Members, ended_at, members_of
+from diagnostics.rules.scheduling.members import Members, ended_at, is_at_work, members_of
 from diagnostics.snapshot import Gang, Pod, Snapshot, Source, SourceState
-from diagnostics.states import effective_activity, usable_window
 from diagnostics.text import counted, listed, printable
 
 MOST_PODS = 8
@@ -47,7 +46,14 @@ MOST_PODS = 8
     severity=Severity.CRITICAL,
     needs={Source.PODS},
     uses={Source.NODES, Source.EVENTS, Source.WORKLOADS, Source.WINDOW},
-    caused_by=("pending-gpu-pod", "stuck-holder", "oom-killed", "cuda-out-of-memory", "fatal-xid"),
+    caused_by=(
+        "no-gang-scheduling",
+        "pending-gpu-pod",
+        "stuck-holder",
+        "oom-killed",
+        "cuda-out-of-memory",
+        "fatal-xid",
+    ),
     hold=1,
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
@@ -56,7 +62,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     partial = []
     for gang in snapshot.gangs:
         members = members_of(gang, board)
-        if not _is_partial(gang, members) or _works(members, board):
+        if not _is_partial(gang, members) or is_at_work(members, board):
             continue
         if not all_seen and not members.missing:
             absent = counted(members.absent, "member")
@@ -84,21 +90,6 @@ def _is_partial(gang: Gang, members: Members) -> bool:
     if not members.running or not (members.missing or members.absent):
         return False
     return gang.min_available is None or len(members.running) < gang.min_available
-
-
-def _works(members: Members, board: Board) -> bool:
-    """The held GPUs are measured, and they are at work: then nothing waits for the missing members."""
-    snapshot = board.snapshot
-    gpus = [(pod, gpu) for pod in members.running for gpu in snapshot.gpus_by_pod.get(pod.key, [])]
-    if not gpus:
-        return False
-    for pod, gpu in gpus:
-        thresholds = board.limits.of(pod).values
-        window = usable_window(gpu, snapshot, thresholds)
-        activity = effective_activity(window) if window is not None else None
-        if activity is None or activity < thresholds.effective_activity_min_ratio:
-            return False
-    return True
 
 
 def _partial_since(members: Members) -> datetime | None:

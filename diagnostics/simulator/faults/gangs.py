@@ -100,7 +100,7 @@ FAULTS = (
         name="vit-huge",
         cause="placed pod by pod, without gang scheduling",
         apply=partial(_partial, sweep=True),
-        also=("pending-gpu-pod",),
+        also=("pending-gpu-pod", "no-gang-scheduling"),
     ),
 )
 TWINS = (

@@ -133,7 +133,8 @@ def test_the_pods_that_wait_explain_the_partial_gang(diagnosed: Diagnose) -> Non
     (partial,) = findings(diagnosis, "partial-gang").values()
 
     assert (pending.cause, pending.gpus) == ("no-capacity", 12)
-    assert partial.caused_by == (pending.id,)
+    (one_by_one,) = findings(diagnosis, "no-gang-scheduling").values()
+    assert set(partial.caused_by) == {pending.id, one_by_one.id}
     assert pending.caused_by == ()
 
 
@@ -193,6 +194,7 @@ OPERATORS = {
     ("partial-gang", "bert-pretrain"): "members-failing",
     ("partial-gang", "dlrm"): "members-failing",
     ("partial-gang", "deepseek"): "members-pending",
+    ("no-gang-scheduling", "deepseek"): "no-gang-scheduling",
     ("pending-gpu-pod", "moe-train"): "gang-does-not-fit",
     ("pending-gpu-pod", "detr-b"): "kueue-inadmissible",
     ("pending-gpu-pod", "deepseek"): "no-capacity",
