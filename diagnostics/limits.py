@@ -98,10 +98,20 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = timedelta(minutes=10)
     allocatable_after: Annotated[
         timedelta, Meta(description="A new or rebooted node may take this long to advertise GPUs (ours).")
-    ] = timedelta(minutes=10)
+    ] = timedelta(minutes=15)
     cuda_error_recent: Annotated[
         timedelta, Meta(description="A CUDA or driver error of a container is reported for this long (ours).")
     ] = timedelta(hours=24)
+    mig_pending_after: Annotated[
+        timedelta, Meta(description="A change of the MIG layout, reboot included, may take this long (ours).")
+    ] = timedelta(minutes=20)
+    admission_recent: Annotated[
+        timedelta, Meta(description="A pod refused by the kubelet is reported for this long (ours).")
+    ] = timedelta(hours=6)
+    node_settling: Annotated[
+        timedelta,
+        Meta(description="A pod refused so soon after its node came up was there before the plugin (ours)."),
+    ] = timedelta(minutes=15)
     oom_killed_recent: Annotated[
         timedelta, Meta(description="An OOM kill of a pod that runs again is reported for this long (ours).")
     ] = timedelta(hours=24)

@@ -97,7 +97,7 @@ def _kubernetes(
     with connection:
         objects = _timed(seconds, "kubernetes", read_cluster, connection, target)
         signals, pods_read, status = _timed(
-            seconds, "logs", pod_logs.read_signals, connection, target, objects.pods, clock()
+            seconds, "logs", pod_logs.read_signals, connection, target, objects.pods, clock(), objects.nodes
         )
     logs = LogReadings(status=status, signals=signals, pods_read=pods_read)
     return objects, logs, connection.clock_skew

@@ -14,7 +14,7 @@ MOST_PEAKS = 2_000
 
 def past_after(previous: Snapshot, xid_recent: timedelta) -> Past:
     """History as of `previous`, which brings its own past: last activity, Xids not older than `xid_recent`, the
-    most GPUs that each node ever had, and the memory that workloads needed at most.
+    most GPUs that each node ever had, since when MIG changes are pending, and the memory that workloads needed at most.
     """
     earliest = previous.taken_at - xid_recent
     active = dict(previous.past.last_active)
@@ -31,9 +31,20 @@ def past_after(previous: Snapshot, xid_recent: timedelta) -> Past:
         last_active={slot: at for slot, at in active.items() if slot.partition("/")[0] in names},
         fitted={node: count for node, count in fitted.items() if node in names},
         xids=xids_known(previous, earliest),
+        mig_pending=mig_pending(previous),
         incidents=previous.past.incidents,
         memory_peaks=memory_peaks(previous),
     )
+
+
+def mig_pending(previous: Snapshot) -> dict[str, datetime]:
+    """Node -> since when its MIG configuration is pending or its node rebooting for it, over this poll and earlier."""
+    before = previous.past.mig_pending
+    return {
+        node.name: before.get(node.name, previous.taken_at)
+        for node in previous.nodes
+        if node.labels.get("nvidia.com/mig.config.state") in {"pending", "rebooting"}
+    }
 
 
 def boards_seen(node: Node, gpus: list[Gpu]) -> int:

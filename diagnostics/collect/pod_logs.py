@@ -7,12 +7,22 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from diagnostics.collect.kube_client import KubeConnection
+from diagnostics.collect.operator_logs import operator_containers
 from diagnostics.collect.refusal import Refused
 from diagnostics.collect.target import Target
 from diagnostics.collect.wire.listing import Skips
 from diagnostics.masking import mask_text
 from diagnostics.signatures import signals_in
-from diagnostics.snapshot import Container, LogSignal, Pod, Source, SourceState, SourceStatus, Terminated
+from diagnostics.snapshot import (
+    Container,
+    LogSignal,
+    Node,
+    Pod,
+    Source,
+    SourceState,
+    SourceStatus,
+    Terminated,
+)
 from diagnostics.text import counted
 
 RECENT = timedelta(hours=24)
@@ -43,18 +53,27 @@ def failing_gpu_pods(pods: Iterable[Pod], now: datetime) -> list[Pod]:
 
 
 def read_signals(
-    connection: KubeConnection, target: Target, pods: Iterable[Pod], now: datetime
+    connection: KubeConnection,
+    target: Target,
+    pods: Iterable[Pod],
+    now: datetime,
+    nodes: Iterable[Node] = (),
 ) -> tuple[tuple[LogSignal, ...], tuple[str, ...], SourceStatus]:
-    """The signals in the tails of failing GPU pods, the keys of the pods that were read, and the status of LOGS.
+    """The signals in the tails of failing GPU pods and of the operator's pods that know why a node is not well, the
+    keys of the pods that were read, and the status of LOGS.
 
-    At most `target.log_pods` pods, `log_lines` lines and `log_bytes` bytes for each container and run. Raises
-    nothing of its own: a log that is gone or refused is counted.
+    At most `target.log_pods` GPU pods, `MOST_PODS` of the operator, `log_lines` lines and `log_bytes` bytes for each
+    container and run. Raises nothing of its own: a log that is gone or refused is counted.
     """
     started, read_at = time.monotonic(), connection.clock()
+    pods = tuple(pods)
     failing = failing_gpu_pods(pods, now)
     reader = _Reader(connection, target, now)
     for pod in failing[: target.log_pods]:
         reader.read(pod)
+    if target.log_pods:
+        for pod, names in operator_containers(pods, nodes, now):
+            reader.read(pod, names)
     state, detail = reader.judged()
     left = len(failing) - target.log_pods
     if left > 0 and state.is_usable:
@@ -103,8 +122,8 @@ class _Reader:
         self.tails = 0
         self.skips = Skips()
 
-    def read(self, pod: Pod) -> None:
-        """All failing containers of one pod, both runs where there are two."""
+    def read(self, pod: Pod, names: frozenset[str] | None = None) -> None:
+        """The failing containers of one pod, or those of `names`; both runs where there are two."""
         if self._broken is not None:
             self.skips.add("not read, since the API server no longer answered", pod.key)
         elif not (_NAME.fullmatch(pod.namespace) and _NAME.fullmatch(pod.name)):
@@ -114,7 +133,7 @@ class _Reader:
         elif pod.node in self._silent:
             self.skips.add("its node does not answer", pod.key)
         else:
-            self._read(pod)
+            self._read(pod, names)
 
     def judged(self) -> tuple[SourceState, str]:
         """State and detail over all pods."""
@@ -126,8 +145,8 @@ class _Reader:
             return SourceState.PARTIAL, f"{gone} ({blocked.detail})" if blocked else gone
         return SourceState.OK, ""
 
-    def _read(self, pod: Pod) -> None:
-        for container, is_previous in _runs(pod, self._now):
+    def _read(self, pod: Pod, names: frozenset[str] | None) -> None:
+        for container, is_previous in _runs(pod, self._now, names):
             try:
                 text = self._text(pod, container, is_previous)
             except Refused as refused:
@@ -190,13 +209,13 @@ class _Reader:
         return answer.body, answer.is_cut or len(answer.body) >= self._target.log_bytes
 
 
-def _runs(pod: Pod, now: datetime) -> Iterator[tuple[Container, bool]]:
-    """The runs of a pod's failing containers, the earlier first.
+def _runs(pod: Pod, now: datetime, names: frozenset[str] | None) -> Iterator[tuple[Container, bool]]:
+    """The runs of a pod's failing containers, or of those of `names`, the earlier first.
 
     A container that waits to be started again has one log: the kubelet gives the last run's for both questions.
     """
     for container in pod.containers:
-        if _failed_at(container, now) is None:
+        if container.name not in names if names is not None else _failed_at(container, now) is None:
             continue
         has_ended_before = container.restarts > 0 or container.last_terminated is not None
         if has_ended_before:

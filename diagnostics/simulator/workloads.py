@@ -192,6 +192,11 @@ class PodState:
         return self.phase not in ("Succeeded", "Failed")
 
     @property
+    def is_refused(self) -> bool:
+        """The kubelet did not admit it: no container was ever made."""
+        return self.reason == "UnexpectedAdmissionError" or self.reason.startswith("OutOf")
+
+    @property
     def is_working(self) -> bool:
         """The app container runs."""
         return self.phase == "Running" and not self.waiting and self.init_at is None and self.exit is None

@@ -239,6 +239,8 @@ class Past(Struct, frozen=True, kw_only=True):
     """Slot -> Xids seen by earlier polls."""
     fitted: dict[str, int] = {}
     """Node -> most GPUs that it ever had."""
+    mig_pending: dict[str, datetime] = {}
+    """Node -> since when polls have seen its MIG configuration pending."""
     incidents: dict[str, int] = {}
     """Node -> how often an incident of it or of its GPUs opened in the last 30 days."""
     memory_peaks: dict[str, MemoryPeak] = {}

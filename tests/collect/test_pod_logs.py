@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from diagnostics.collect.kube_client import connect
@@ -248,3 +249,21 @@ class TestCleaned:
 
     def test_cuts_each_line(self) -> None:
         assert [len(line) for line in cleaned(b"z" * 100_000 + b"\nend").split("\n")] == [20_000, 3]
+
+
+def test_reads_what_an_operator_pod_says(replay: Serve, target: MakeTarget) -> None:
+    served = replay("healthy")
+    name = "nvidia-driver-daemonset-x"
+    served.logs[f"gpu-operator/{name}/main/previous"] = b"Could not resolve Linux kernel version"
+    driver = crashing(name, namespace="gpu-operator", labels={"app": "nvidia-driver-daemonset"})
+    bare = msgspec.structs.replace(driver, containers=(container(limits={}, restarts=3, state="waiting"),))
+    signals, keys, _ = read(target(served), bare)
+    assert [one.signal for one in signals] == ["driver-kernel-headers-missing"]
+    assert keys == (f"gpu-operator/{name}",)
+
+
+def test_reads_no_operator_pod_where_logs_are_switched_off(replay: Serve, target: MakeTarget) -> None:
+    served = replay("healthy")
+    driver = crashing("d", labels={"app": "nvidia-driver-daemonset"}, created_at=NOW - timedelta(hours=1))
+    assert read(target(served, log_pods=0), driver)[1] == ()
+    assert served.asked == []

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from diagnostics.fixes import Fix, Risk, Step, StepKind, in_order, kubectl, steps
 from diagnostics.operator_components import component_label
 from diagnostics.rules.stack.failures import Failure
+from diagnostics.rules.stack.repairs import repair
+from diagnostics.rules.stack.said import NOT_USED
 from diagnostics.snapshot import Pod
 from diagnostics.text import printable
 
-NOT_INJECTED = "driver-library-not-injected"
 TOOLKIT = "nvidia-container-toolkit-daemonset"
 _RESTARTS_RUNTIME = (
     " It restarts the container runtime: running containers go on, while pods of the node cannot be started or "
@@ -19,7 +20,7 @@ _RESTARTS_RUNTIME = (
 def component_fix(pod: Pod, failure: Failure, component: str, cause: str, on_node: Sequence[Pod]) -> Fix:
     """`on_node`: all pods of its node."""
     looks = [steps.describe_pod(pod)]
-    if failure.how in {"crash-loop", "not-ready", "failed", "init-stuck"}:
+    if failure.how in {"crash-loop", "not-ready", "failed", "init-stuck", "nothing-offered"}:
         looks.append(
             steps.read_log(
                 pod,
@@ -42,7 +43,7 @@ def component_fix(pod: Pod, failure: Failure, component: str, cause: str, on_nod
         f"Find out why the {component} does not start, repair that, and let the others follow",
         in_order(
             *looks,
-            *(_injection(pod, on_node) if cause == NOT_INJECTED else (_repair(cause, failure.how),)),
+            *(_injection(pod, on_node) if cause == NOT_USED else (repair(cause, failure.how),)),
             again,
             steps.verify_finding_gone(
                 "All operator pods of the node are Ready and its GPUs are allocatable."
@@ -96,64 +97,3 @@ def _injection(pod: Pod, on_node: Sequence[Pod]) -> tuple[Step, ...]:
         expect="A new toolkit pod becomes Ready within two minutes, and its log says that it restarted the runtime.",
     )
     return *looks, repair
-
-
-def _repair(cause: str, how: str) -> Step:
-    title, risk, why = _REPAIRS.get(cause) or _REPAIRS.get(how) or _UNKNOWN
-    return Step(
-        kind=StepKind.FIX,
-        title=title,
-        why=why,
-        risk=risk,
-        expect="The container starts at its next attempt, at most five minutes later.",
-    )
-
-
-_UNKNOWN = (
-    "Repair what the message names",
-    Risk.DISRUPTIVE,
-    "The message of the container names the reason. Take it for disruptive until the repair is known.",
-)
-_REPAIRS = {
-    "image-pull": (
-        "Correct the image or the access to its registry",
-        Risk.DISRUPTIVE,
-        "A tag must exist for the node's OS version, and the node must reach the registry. A change in the "
-        "ClusterPolicy restarts this component on every node.",
-    ),
-    "driver-library-not-found": (
-        "Bring the driver up, or have the runtime hand it to the container",
-        Risk.DISRUPTIVE,
-        "The container sees no NVML. Where the driver pod is not Ready, the driver is not loaded; where it is, the "
-        "container runtime does not inject it (toolkit, default runtime or runtime class).",
-    ),
-    "driver-library-mismatch": (
-        "Reload the kernel modules, or reboot the drained node",
-        Risk.DESTRUCTIVE,
-        "User-space and kernel driver differ, typically after an unattended package upgrade on the host. Either way "
-        "the GPU pods of the node have to leave first and lose what they have not saved.",
-    ),
-    "mig-blocked-by-clients": (
-        "Move the GPU pods off this node",
-        Risk.DESTRUCTIVE,
-        "The MIG layout can only change while no process uses the GPUs, monitoring included; the pods lose what they "
-        "have not saved.",
-    ),
-    "kernel-headers-missing": (
-        "Give the driver container the headers of the running kernel",
-        Risk.DISRUPTIVE,
-        "No kernel headers for the running kernel could be found: use precompiled drivers, give the driver container "
-        "its package repository, or update the kernel, which needs a reboot.",
-    ),
-    "driver-in-use": (
-        "Move the GPU pods off this node",
-        Risk.DESTRUCTIVE,
-        "Processes still use the old driver; their pods lose what they have not saved.",
-    ),
-    "secure-boot-rejects-driver": (
-        "Enrol the key, or use signed drivers",
-        Risk.DISRUPTIVE,
-        "Secure Boot refuses an unsigned module. Enrolling a key needs a reboot.",
-    ),
-}
-"""Cause or way of failing -> what to do, what that may cost, why."""

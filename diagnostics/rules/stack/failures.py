@@ -1,29 +1,17 @@
-"""How an operator pod fails: the first container that does, its phase, and the signature in its message. Pure."""
+"""How an operator pod fails: the first container that does, how, and what it and its log say. Pure."""
 
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
-from diagnostics.snapshot import Container, Pod
+from diagnostics.rules.stack.said import cause_of
+from diagnostics.signatures import signals_in
+from diagnostics.snapshot import Container, Event, LogSignal, Pod
 from diagnostics.states import CONFIG_REASONS, IMAGE_PULL_REASONS
 
-SIGNATURES: tuple[tuple[str, str], ...] = (
-    (r"Could not resolve Linux kernel version", "kernel-headers-missing"),
-    (r"Key was rejected by service", "secure-boot-rejects-driver"),
-    (r"could not unload NVIDIA driver kernel modules|driver is in use", "driver-in-use"),
-    (r"GPL-incompatible module|modpost", "driver-does-not-build-for-kernel"),
-    (r"Driver/library version mismatch", "driver-library-mismatch"),
-    (r"driver rpc error: timed out", "driver-not-responding"),
-    (r"ERROR_LIBRARY_NOT_FOUND|libnvidia-ml\.so", "driver-library-not-found"),
-    (r"no runtime for \"?nvidia\"? is configured", "runtime-missing"),
-    (r"system not yet initialized", "fabric-manager-not-running"),
-    (r"clients are using the GPU|in use by another client", "mig-blocked-by-clients"),
-    (r"GPU resources are not discovered|unable to find any allocatable GPU", "gpus-not-discovered"),
-    (r"infoROM", "inforom-corrupted"),
-    (r"no space left on device", "disk-full"),
-)
-"""(pattern in a container's message, cause); first match wins; the texts are those of the GPU operator's containers."""
-
-_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), cause) for pattern, cause in SIGNATURES)
+_CREATING = {"ContainerCreating", "PodInitializing"}
+_WORKING_INITS = {"k8s-driver-manager", "config-manager-init", "mofed-validation"}
+"""Init containers that do something themselves; the others wait for another component."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +20,32 @@ class Failure:
 
     container: Container
     how: str
-    """image-pull, crash-loop, start-error, init-stuck, not-ready."""
+    """image-pull, crash-loop, start-error, sandbox, init-stuck, not-ready, failed."""
     message: str
+    """What the kubelet knows of it, unprintable characters included."""
+    line: str
+    """The log line or message that tells the cause; empty where none is known."""
     signature: str | None
+    """Slug of the cause that it says itself."""
     is_victim: bool
     """It only waits for another component."""
 
 
-def failure_of(pod: Pod) -> Failure | None:
-    """What is wrong with an operator pod; None when nothing is. Finished test pods (Succeeded) are well."""
+def failure_of(pod: Pod, signals: Iterable[LogSignal] = (), events: Iterable[Event] = ()) -> Failure | None:
+    """What is wrong with an operator pod; None when nothing is. Finished test pods (Succeeded) are well.
+
+    `signals` and `events`: of this pod, as far as they were read.
+    """
     if pod.phase == "Succeeded":
         return None
+    events = tuple(events)
     for container in pod.containers:
-        how = _how(container)
+        how = _how(container, events)
         if how is not None:
-            message = message_of(container)
-            return Failure(container, how, message, signature_of(message), is_victim=how == "init-stuck")
+            return _failure(pod, container, how, signals, events)
     if pod.phase == "Failed":
         first = pod.containers[0] if pod.containers else Container(name="")
-        return Failure(first, "failed", pod.message, signature_of(pod.message), is_victim=False)
+        return _failure(pod, first, "failed", signals, events)
     return None
 
 
@@ -60,12 +55,32 @@ def message_of(container: Container) -> str:
     return " ".join(said) or container.waiting_message
 
 
-def signature_of(message: str) -> str | None:
-    """Cause slug of a known failure text, None for an unknown one."""
-    return next((cause for pattern, cause in _COMPILED if pattern.search(message)), None)
+@lru_cache(maxsize=2048)
+def signals_of(message: str) -> tuple[LogSignal, ...]:
+    """What a status or event message says, read as a log is."""
+    return signals_in(message, namespace="", pod="", container="") if message else ()
 
 
-def _how(container: Container) -> str | None:
+def _failure(
+    pod: Pod, container: Container, how: str, signals: Iterable[LogSignal], events: tuple[Event, ...]
+) -> Failure:
+    message = pod.message if how == "failed" else message_of(container)
+    if how in {"sandbox", "image-pull"}:
+        told = [e.message for e in events if e.reason in {"Failed", "FailedCreatePodSandBox"}]
+        message = max((message, *told), key=len)
+    own = [s for s in signals if s.container == container.name] or list(signals)
+    cause, line = cause_of((*signals_of(message), *own), message)
+    if cause is None and _is_out_of_memory(container):
+        cause = "component-out-of-memory"
+    is_victim = how == "init-stuck" and container.name not in _WORKING_INITS and cause is None
+    return Failure(container, how, message, line, cause, is_victim)
+
+
+def _is_out_of_memory(container: Container) -> bool:
+    return any(t and t.reason == "OOMKilled" for t in (container.terminated, container.last_terminated))
+
+
+def _how(container: Container, events: tuple[Event, ...]) -> str | None:
     if container.waiting_reason in IMAGE_PULL_REASONS:
         return "image-pull"
     if container.waiting_reason == "CrashLoopBackOff":
@@ -74,6 +89,8 @@ def _how(container: Container) -> str | None:
         return "start-error"
     if container.terminated is not None and container.terminated.exit_code not in (0, None):
         return "crash-loop"
+    if container.waiting_reason in _CREATING and any(e.reason == "FailedCreatePodSandBox" for e in events):
+        return "sandbox"
     if container.is_init and not container.is_sidecar and container.state == "running":
         return "init-stuck"
     if not container.is_init and container.state == "running" and not container.is_ready:

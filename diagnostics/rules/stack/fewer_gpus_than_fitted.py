@@ -2,14 +2,16 @@
 
 ## Meaning
 Allocatable is below the number of GPUs physically there. Some of them: the device plugin marked devices unhealthy.
-All of them: the plugin is not registered, or the driver is not up. Fitted = max(capacity / replicas, the label
-`nvidia.com/gpu.count`, the past maximum); a PCI label without a count says "at least one, number unknown".
+All of them: the plugin is not registered, all devices are unhealthy, or the driver is not up. Fitted = max(capacity /
+replicas, the label `nvidia.com/gpu.count`, the past maximum); a PCI label without a count says "at least one, number
+unknown".
 
 ## Impact
 The scheduler cannot use the missing GPUs: pods wait behind "Insufficient nvidia.com/gpu" while boards sit there.
 
 ## Evidence
-Node capacity, allocatable and labels; device health in pod status (KEP-4680).
+Node capacity, allocatable and labels; device health in pod status (KEP-4680); the device plugin's pod on the node and
+what its log says.
 
 ## Not reported
 Time-sliced nodes, whose capacity is a multiple of the boards; MIG nodes by their instance counts; nodes younger than
@@ -22,10 +24,11 @@ https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device
 
 from collections.abc import Iterator
 
-from diagnostics.findings import Evidence, Hit, Severity, Subject
+from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.fixes import Fix, steps
 from diagnostics.limits import Limits
 from diagnostics.rules.base import rule
+from diagnostics.rules.stack.lost_gpus import UNHEALTHY_OR_GONE, why_lost
 from diagnostics.snapshot import Node, Snapshot, Source, gpu_resources
 from diagnostics.snapshot.claims import is_served_by_claims
 from diagnostics.text import counted, listed
@@ -44,7 +47,7 @@ UPGRADING = {"upgrade-done", "upgrade-required", ""}
     slug="fewer-gpus-than-fitted",
     severity=Severity.CRITICAL,
     needs={Source.NODES},
-    uses={Source.PODS},
+    uses={Source.PODS, Source.LOGS},
     caused_by=("operator-component-failing", "fatal-xid"),
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
@@ -116,16 +119,8 @@ def _known_number(snapshot: Snapshot, node: Node, subject: Subject, fitted: int,
     upgrading = upgrade not in UPGRADING and upgrade != "upgrade-failed"
     if upgrade and upgrade != "upgrade-done":
         evidence.append(Evidence("Driver upgrade", upgrade, source="nvidia.com/gpu-driver-upgrade-state"))
-    cause = (
-        "driver-upgrade-running" if upgrading else "plugin-not-registered" if all_lost else "unhealthy-device"
-    )
-    meaning = (
-        "A driver upgrade is running on it."
-        if upgrading
-        else "The device plugin is not registered with the kubelet, or the driver is not up."
-        if all_lost
-        else "The device plugin took them out as unhealthy; it never puts one back by itself."
-    )
+    cause, meaning, told = why_lost(snapshot, node, all_lost=all_lost, upgrading=upgrading)
+    evidence += told
     return Hit(
         subject=subject,
         cause=cause,
@@ -133,6 +128,7 @@ def _known_number(snapshot: Snapshot, node: Node, subject: Subject, fitted: int,
         summary=f"{counted(lost, 'GPU')} of {fitted} cannot be scheduled. {meaning}",
         evidence=tuple(evidence),
         severity=Severity.INFO if upgrading else None,
+        confidence=Confidence.MEDIUM if cause == UNHEALTHY_OR_GONE else Confidence.HIGH,
         gpus=lost,
         nodes=(node.name,),
         fix=_fix(node, all_lost=all_lost),

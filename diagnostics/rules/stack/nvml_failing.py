@@ -101,6 +101,8 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
     of_owner: dict[Subject, list[tuple[str, Heard]]] = defaultdict(list)
     for one in heard(snapshot, limits, _SIGNATURES):
         cause = _cause(one)
+        if cause == NOT_LOADED and _driver_fails(snapshot, one.pod.node):
+            continue  # the operator's driver pod says why: its own rule names the cause
         if cause in _OF_NODE and one.pod.node:
             node = snapshot.node_by_name.get(one.pod.node)
             subject = Subject.of_node(node) if node else Subject(kind="Node", name=one.pod.node)
@@ -115,6 +117,11 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
         elsewhere = [pair for pair in found if pair[1].pod.node not in broken]
         if elsewhere:
             yield _hit(snapshot, subject, sorted(elsewhere, key=lambda pair: pair[0]))
+
+
+def _driver_fails(snapshot: Snapshot, node: str | None) -> bool:
+    pods = snapshot.pods_by_node.get(node or "", ())
+    return any(component_label(p) == "nvidia-driver-daemonset" and not p.is_ready for p in pods)
 
 
 def _cause(one: Heard) -> str:

@@ -10,13 +10,15 @@ Running pods keep their GPUs. New pods cannot get GPUs on the node while the dri
 down; without the DCGM exporter nothing can be said about use, and without feature discovery the labels are missing.
 
 ## Evidence
-State, reason, restarts and last message of each container of the operator's pods, by their labels; age from the pod's
-own timestamps; which components of the node are ready; fresh GPU metrics of the node, which prove that its driver is
-loaded.
+State, reason, restarts and last message of each container of the operator's pods, by their labels; the lines of their
+logs and events that name a cause; image, kernel and operating system of the node; age from the pod's own timestamps;
+which components of the node are ready; fresh GPU metrics of the node, which prove that its driver is loaded; the
+node's driver upgrade state; the state of the ClusterPolicy.
 
 ## Not reported
 Pods younger than `operator_failing_after`, and crash loops with fewer than `restarts_min` restarts; completed
-validation pods; pods that are being replaced; components that only wait, which are named under the one they wait for.
+validation pods; pods that are being replaced; components that only wait, which are named under the one they wait for;
+a device plugin that runs on a node without NVIDIA hardware and has nothing to do there.
 
 ## References
 https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/troubleshooting.html
@@ -24,28 +26,34 @@ https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/troubleshoot
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 
-from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
+from diagnostics.findings import Confidence, Hit, Severity, Subject
 from diagnostics.limits import Limits
 from diagnostics.operator_components import COMPONENTS, ORDER, component_label, is_component_of_node
-from diagnostics.quantities import span
 from diagnostics.rules.base import rule
-from diagnostics.rules.stack.component_fix import NOT_INJECTED, component_fix
+from diagnostics.rules.stack.component_cause import Cause, cause_at
+from diagnostics.rules.stack.component_evidence import evidence_of
+from diagnostics.rules.stack.component_fix import component_fix
 from diagnostics.rules.stack.failures import Failure, failure_of
-from diagnostics.snapshot import Pod, Snapshot, Source
-from diagnostics.states import FRESH_FOR
-from diagnostics.text import counted, listed, printable
+from diagnostics.rules.stack.quiet_plugin import offers_nothing
+from diagnostics.rules.stack.upgrades import failed_upgrades
+from diagnostics.snapshot import Event, LogSignal, Pod, Snapshot, Source
+from diagnostics.text import counted
 
 HOW = {
     "image-pull": "its image cannot be pulled",
     "crash-loop": "it crashes again and again",
     "start-error": "its container cannot be started",
+    "sandbox": "its pod cannot be set up",
     "init-stuck": "it waits for another component",
     "not-ready": "it runs but does not become ready",
+    "nothing-offered": "it runs, and offers no GPU",
     "failed": "it failed",
 }
 SERVING = {"driver", "vGPU manager", "container toolkit", "device plugin", "DRA plugin", "validator"}
 """Without one of these no new pod gets a GPU on the node."""
+_TOOLKIT = "nvidia-container-toolkit-daemonset"
 
 
 @rule(
@@ -53,7 +61,7 @@ SERVING = {"driver", "vGPU manager", "container toolkit", "device plugin", "DRA 
     slug="operator-component-failing",
     severity=Severity.CRITICAL,
     needs={Source.PODS},
-    uses={Source.NODES, Source.EVENTS, Source.METRICS},
+    uses={Source.NODES, Source.EVENTS, Source.METRICS, Source.LOGS},
     caused_by=("nvml-failing", "fabric-manager-down"),
     hold=1,
 )
@@ -64,14 +72,31 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
         label = component_label(pod)
         if label is None or pod.deletion_at is not None:
             continue
-        failure = failure_of(pod)
+        failure = failure_of(pod, *_told(snapshot, pod)) or offers_nothing(snapshot, pod)
         subject = _subject(snapshot, pod)
         if failure is None or not _is_old(snapshot, limits, subject, pod, failure):
             continue
         by_place[subject].append((pod, failure))
     for subject, failing in by_place.items():
-        failing.sort(key=lambda pair: (pair[1].is_victim, ORDER[component_label(pair[0]) or "gpu-operator"]))
+        failing.sort(key=partial(_place, failing))
         yield _hit(snapshot, subject, failing)
+    yield from failed_upgrades(snapshot, {subject.name for subject in by_place})
+
+
+def _told(snapshot: Snapshot, pod: Pod) -> tuple[list[LogSignal], list[Event]]:
+    events = snapshot.events_by_object.get(("Pod", pod.namespace, pod.name), [])
+    return snapshot.signals_by_pod.get(pod.key, []), [e for e in events if not e.uid or e.uid == pod.uid]
+
+
+def _place(failing: list[tuple[Pod, Failure]], pair: tuple[Pod, Failure]) -> tuple[bool, int]:
+    """Those that fail by themselves first, each kind in the order in which they wait for each other."""
+    pod, failure = pair
+    label = component_label(pod) or "gpu-operator"
+    # The runtime handler that a sandbox lacks comes from the toolkit, and that waits for the driver.
+    waits = failure.how == "sandbox" and any(
+        ORDER[component_label(p) or "gpu-operator"] <= ORDER[_TOOLKIT] for p, _ in failing if p is not pod
+    )
+    return failure.is_victim or waits, ORDER[label]
 
 
 def _subject(snapshot: Snapshot, pod: Pod) -> Subject:
@@ -91,6 +116,8 @@ def _is_old(snapshot: Snapshot, limits: Limits, subject: Subject, pod: Pod, fail
     age = snapshot.age(pod.started_at or pod.created_at)
     if age is None or age < values.operator_failing_after:
         return False
+    if failure.how == "nothing-offered":
+        return True
     if failure.how == "crash-loop" and failure.container.restarts >= values.restarts_min:
         return True
     ready = pod.condition("Ready")
@@ -101,52 +128,10 @@ def _is_old(snapshot: Snapshot, limits: Limits, subject: Subject, pod: Pod, fail
 def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]]) -> Hit:
     pod, failure = failing[0]
     component = COMPONENTS[component_label(pod) or "gpu-operator"]
-    slug = component.lower().replace(" ", "-")
-    # Another component on the node may say aloud what the first one fails of.
-    said = next((f.signature for _, f in failing if f.signature and not f.is_victim), None)
-    cause = said or f"{slug}-{failure.how}"
-    on_node = snapshot.pods_by_node.get(pod.node or "", [])
-    reporting = _reporting(snapshot, pod.node)
-    if cause == "driver-library-not-found" and reporting:
-        cause = NOT_INJECTED
-    victims = [COMPONENTS[component_label(p) or ""] for p, f in failing[1:] if f.is_victim]
-    others = [COMPONENTS[component_label(p) or ""] for p, f in failing[1:] if not f.is_victim]
-    gpus = _gpus_on(snapshot, pod.node)
+    cause: Cause = cause_at(snapshot, failing)
+    victims = [p for p, f in failing[1:] if f.is_victim or f.how == "sandbox"]
+    gpus = len(snapshot.gpus_by_node.get(pod.node or "", []))
     where = f"on node {subject.name}" if subject.kind == "Node" else f"({subject})"
-    evidence = [
-        Evidence("Pod", pod.key, source="metadata.name"),
-        Evidence("Container", failure.container.name, source="status.containerStatuses[].name"),
-        Evidence("State", failure.container.waiting_reason or failure.how, source="state.waiting.reason"),
-        Evidence("Restarts", str(failure.container.restarts), "restarts", "restartCount"),
-        Evidence("Age of the pod", span(snapshot.age(pod.created_at)), source="metadata.creationTimestamp"),
-    ]
-    ready = pod.condition("Ready")
-    if failure.how != "crash-loop" and ready is not None:  # the condition's time starts again at each crash
-        not_ready = span(snapshot.age(ready.since))
-        evidence.append(Evidence("Not ready for", not_ready, source="Ready condition, lastTransitionTime"))
-    evidence += [
-        Evidence(
-            "It said" if f is failure else f"{p.name} said",
-            printable(f.message, 600),
-            source="container message",
-        )
-        for p, f in failing
-        if f.message and (f is failure or f.signature)
-    ]
-    if victims:
-        evidence.append(Evidence("Waiting for it", listed(sorted(set(victims)), 8), source="init containers"))
-    if others:
-        evidence.append(Evidence("Also failing", listed(sorted(set(others)), 8), source="containerStatuses"))
-    well = sorted({name for p in on_node if (name := _well(p))})
-    if well:
-        evidence.append(Evidence("Ready on the node", listed(well, 12), source="Ready condition"))
-    if cause == NOT_INJECTED:
-        evidence += [
-            Evidence(
-                "Driver", f"loaded: {counted(reporting, 'GPU')} of the node report metrics", source="DCGM"
-            ),
-            Evidence("Runtime class", pod.runtime_class or "none", source="spec.runtimeClassName"),
-        ]
     serving = component in SERVING
     verb = "waits" if len(victims) == 1 else "wait"
     waits = f" {counted(len(victims), 'other component')} on the node {verb} for it." if victims else ""
@@ -157,38 +142,15 @@ def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]
     )
     return Hit(
         subject=subject,
-        cause=cause,
-        title=f"{component[0].upper()}{component[1:]} fails {where}: {HOW[failure.how]}",
+        cause=cause.slug,
+        title=f"{component[0].upper()}{component[1:]} fails {where}: {cause.short or HOW[failure.how]}",
         summary=f"The {component} pod {pod.name} does not become ready: {HOW[failure.how]}.{waits} {effect}"
-        + (_NOT_INJECTED_WORDS if cause == NOT_INJECTED else ""),
-        evidence=tuple(evidence),
+        + (f" {cause.words}" if cause.words else ""),
+        evidence=tuple(evidence_of(snapshot, failing, cause)),
         severity=None if serving else Severity.WARNING,
-        confidence=Confidence.MEDIUM if failure.is_victim else Confidence.HIGH,
+        confidence=cause.confidence or (Confidence.MEDIUM if failure.is_victim else Confidence.HIGH),
         gpus=gpus if serving else 0,
         nodes=(pod.node,) if pod.node else (),
         pods=tuple(p.key for p, _ in failing),
-        fix=component_fix(pod, failure, component, cause, on_node),
+        fix=component_fix(pod, failure, component, cause.slug, snapshot.pods_by_node.get(pod.node or "", [])),
     )
-
-
-_NOT_INJECTED_WORDS = (
-    " The node's driver is loaded, as its metrics show: the container runtime does not hand the driver's libraries to "
-    "this container."
-)
-
-
-def _reporting(snapshot: Snapshot, node: str | None) -> int:
-    """GPUs of the node with a fresh sample: DCGM reads them through the driver."""
-    ages = [
-        snapshot.age(g.metrics.sampled_at) for g in snapshot.gpus_by_node.get(node or "", []) if g.metrics
-    ]
-    return sum(age is not None and age <= FRESH_FOR for age in ages)
-
-
-def _well(pod: Pod) -> str | None:
-    label = component_label(pod)
-    return COMPONENTS[label] if label and pod.is_ready and failure_of(pod) is None else None
-
-
-def _gpus_on(snapshot: Snapshot, node: str | None) -> int:
-    return len(snapshot.gpus_by_node.get(node or "", []))

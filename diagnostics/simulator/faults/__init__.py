@@ -17,6 +17,7 @@ from diagnostics.simulator.faults import (
     local_storage,
     node_stack,
     oom_killed,
+    operator_causes,
     pending,
     refused,
     shared_memory,
@@ -27,6 +28,7 @@ from diagnostics.simulator.faults.entry import Fault, Twin
 # In the order in which they take their place: first those that need a certain node, last those that fill one up.
 _FAMILIES = (
     node_stack,
+    operator_causes,
     gangs,
     hardware,
     idle,

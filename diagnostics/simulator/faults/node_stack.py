@@ -191,7 +191,7 @@ FAULTS = (
         "MIG configuration not applied",
         _side(MIG_DS, "gpu-02", _MIG, "the MIG manager cannot apply its configuration"),
         "mig-manager-restarted",
-        (),
+        ("mig-not-applied",),
     ),
 )
 TWINS = (

@@ -62,6 +62,10 @@ def _of_pod(pod: SimPod, now: datetime) -> Iterator[Event]:
     place = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node}"
     yield _event(pod, "Scheduled", place, "default-scheduler", pod.created)
     app = pod.workload.template.app
+    if state.is_refused:
+        at = pod.created + seconds(1)
+        yield _event(pod, state.reason, state.message, "kubelet", at, kind="Warning")
+        return
     if state.waiting == "ImagePullBackOff":
         yield from _pulls(pod, now)
         return

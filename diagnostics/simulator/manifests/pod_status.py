@@ -13,6 +13,8 @@ def status_of(pod: SimPod) -> Json:
     if not pod.node:
         return _unscheduled(pod)
     started = pod.created + seconds(1)
+    if state.is_refused:
+        return _refused(pod, started)
     status: Json = {"observedGeneration": 1, "phase": state.phase, "conditions": _conditions(pod, started)}
     status |= {k: v for k, v in (("message", state.message), ("reason", state.reason)) if v}
     status |= {
@@ -51,6 +53,19 @@ def _unscheduled(pod: SimPod) -> Json:
     state = pod.state
     condition = _condition("PodScheduled", False, pod.created, state.unscheduled, state.unscheduled_message)
     return {"phase": "Pending", "conditions": [condition], "qosClass": quality_of_service(pod)}
+
+
+def _refused(pod: SimPod, started: datetime) -> Json:
+    """A kubelet that does not admit a pod makes no container and gives no address."""
+    state = pod.state
+    return {
+        "phase": state.phase,
+        "conditions": [_condition("PodScheduled", True, pod.created)],
+        "message": state.message,
+        "reason": state.reason,
+        "startTime": rfc3339(started),
+        "qosClass": quality_of_service(pod),
+    }
 
 
 def _conditions(pod: SimPod, started: datetime) -> list[Json]:

@@ -5,15 +5,16 @@ from typing import Any
 from diagnostics.collect.devices import joined
 from diagnostics.findings import Finding, Severity
 from diagnostics.rules import diagnose
+from diagnostics.signatures import signals_in
 from diagnostics.snapshot import Condition, DeviceHealth, Node, Past, Pod, Source
 from tests.builders import ago, container, node, pod, snapshot
 
 PCI = "feature.node.kubernetes.io/pci-10de.present"
 
 
-def findings(host: Node, *pods: Pod, past: Past | None = None) -> list[Finding]:
+def findings(host: Node, *pods: Pod, past: Past | None = None, **fields: Any) -> list[Finding]:
     gpus = joined((host,), pods, (), past or Past())
-    found = diagnose(snapshot(host, *pods, gpus=gpus)).findings
+    found = diagnose(snapshot(host, *pods, gpus=gpus, **fields)).findings
     return [f for f in found if f.slug == "fewer-gpus-than-fitted"]
 
 
@@ -34,9 +35,33 @@ def test_the_unhealthy_device_and_its_holder_are_named() -> None:
     assert finding.gpus == 1
 
 
-def test_all_lost_means_the_plugin_is_not_registered() -> None:
+def test_all_lost_of_a_known_capacity_are_unhealthy_or_the_plugin_is_gone() -> None:
     (finding,) = findings(short(0))
-    assert (finding.cause, finding.gpus) == ("plugin-not-registered", 8)
+    assert (finding.cause, finding.gpus) == ("devices-unhealthy-or-plugin-gone", 8)
+    assert finding.confidence == "medium"
+    assert "nobody has used them up" in finding.summary
+
+
+def plugin(ready: bool = True) -> Pod:
+    fields: dict[str, Any] = {} if ready else {"state": "waiting", "waiting_reason": "CrashLoopBackOff"}
+    return pod(
+        "nvidia-device-plugin-daemonset-x", "gpu-operator", 0, labels={"app": "nvidia-device-plugin-daemonset"},
+        containers=(container("nvidia-device-plugin", 0, is_ready=ready, **fields),),
+    )  # fmt: skip
+
+
+def test_a_plugin_that_fails_is_not_registered() -> None:
+    (finding,) = findings(short(0), plugin(ready=False))
+    assert finding.cause == "plugin-not-registered"
+
+
+def test_what_the_plugin_says_of_its_devices_is_the_cause() -> None:
+    running = plugin()
+    line = "XidCriticalError: Xid=79 on Device=GPU-7c2a; marking device as unhealthy."
+    told = signals_in(line, namespace=running.namespace, pod=running.name, container="nvidia-device-plugin")
+    (finding,) = findings(short(0), running, signals=told)
+    assert finding.cause == "unhealthy-device"
+    assert "after Xid 79" in finding.summary
 
 
 def test_a_plugin_that_the_kubelet_has_forgotten_is_told_at_zero_of_zero() -> None:
@@ -114,7 +139,7 @@ def test_gpus_that_are_given_out_by_claims_are_not_missing() -> None:
 def test_a_plugin_that_is_gone_is_missed_though_a_pod_has_claims() -> None:
     network = pod(containers=(container(gpus=0),), resource_claims=("nic",))
     (finding,) = findings(short(0), network)
-    assert finding.cause == "plugin-not-registered"
+    assert finding.cause == "devices-unhealthy-or-plugin-gone"
 
 
 def test_a_finished_pod_with_claims_explains_nothing() -> None:

@@ -7,48 +7,9 @@ import pytest
 from diagnostics.findings import Finding, Severity
 from diagnostics.fixes import Risk, StepKind
 from diagnostics.rules import diagnose
-from diagnostics.snapshot import Condition, Container, Metrics, OwnerKey, Pod, Source, Terminated
-from tests.builders import ago, gpu, node, pod, snapshot
-
-
-def component(app: str, *containers: Container, minutes: float = 30, **fields: Any) -> Pod:
-    """A pod of an operator DaemonSet on gpu-1 that has not been ready for `minutes`."""
-    daemon_set = OwnerKey("DaemonSet", "gpu-operator", app, "apps/v1")
-    defaults: dict[str, Any] = {
-        "gpus": 0,
-        "labels": {"app": app},
-        "owners": (daemon_set,),
-        "root": daemon_set,
-        "conditions": (Condition("Ready", "False", since=ago(minutes=minutes)),),
-        "created_at": ago(minutes=minutes),
-        "started_at": ago(minutes=minutes),
-        "containers": containers,
-    }
-    return pod(f"{app}-x2x4q", "gpu-operator", **(defaults | fields))
-
-
-def crashing(name: str, message: str = "", **fields: Any) -> Container:
-    defaults: dict[str, Any] = {
-        "state": "waiting",
-        "waiting_reason": "CrashLoopBackOff",
-        "restarts": 9,
-        "last_terminated": Terminated("Error", 1, message=message),
-    }
-    return Container(name=name, **(defaults | fields))
-
-
-def pulling(name: str) -> Container:
-    return Container(
-        name=name, state="waiting", waiting_reason="ImagePullBackOff", waiting_message="not found"
-    )
-
-
-def waiting_in_init(name: str) -> Container:
-    return Container(name=name, is_init=True, state="running")
-
-
-def ready(name: str) -> Container:
-    return Container(name=name, state="running", is_ready=True)
+from diagnostics.snapshot import Condition, Container, Metrics, OwnerKey, Source, Terminated
+from tests.builders import ago, gpu, node, snapshot
+from tests.rules.stack.operator_pods import component, crashing, pulling, ready, waiting_in_init, well
 
 
 def findings(*parts: Any, **fields: Any) -> list[Finding]:
@@ -81,7 +42,7 @@ def test_a_driver_that_cannot_be_pulled_is_the_cause_and_the_rest_wait() -> None
         (
             "nvidia-device-plugin-daemonset",
             crashing("nvidia-device-plugin", "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND"),
-            "driver-library-not-found",
+            "nvidia-runtime-not-used",
             "critical",
         ),
         (
@@ -101,7 +62,7 @@ def test_a_driver_that_cannot_be_pulled_is_the_cause_and_the_rest_wait() -> None
         (
             "nvidia-mig-manager",
             crashing("nvidia-mig-manager", "unable to apply MIG config: 8 clients are using the GPU"),
-            "mig-blocked-by-clients",
+            "mig-mode-change-reset-blocked",
             "warning",
         ),
         ("nvidia-driver-daemonset", crashing("nvidia-driver-ctr"), "driver-crash-loop", "critical"),
@@ -117,17 +78,13 @@ def test_every_component_is_named_by_its_failure(
 PLUGIN_WITHOUT_NVML = crashing("nvidia-device-plugin", "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND")
 
 
-def well(app: str, name: str) -> Pod:
-    return component(app, ready(name), conditions=(Condition("Ready", "True", since=ago(days=1)),))
-
-
 def test_a_driver_whose_gpus_report_is_loaded_and_not_handed_to_the_container() -> None:
     plugin = component("nvidia-device-plugin-daemonset", PLUGIN_WITHOUT_NVML, runtime_class="nvidia")
     toolkit = well("nvidia-container-toolkit-daemonset", "ctr")
     (finding,) = findings(node(), plugin, toolkit, gpu(0), gpu(1))
 
     told = {e.label: e.value for e in finding.evidence}
-    assert finding.cause == "driver-library-not-injected"
+    assert finding.cause == "nvidia-runtime-not-used"
     assert told["Driver"] == "loaded: 2 GPUs of the node report metrics"
     assert (told["Runtime class"], told["Ready on the node"]) == ("nvidia", "container toolkit")
     (repair,) = [s for s in finding.fix.steps if s.kind is StepKind.FIX]
@@ -147,7 +104,14 @@ def test_stale_metrics_prove_no_driver() -> None:
     plugin = component("nvidia-device-plugin-daemonset", PLUGIN_WITHOUT_NVML)
     stale = gpu(0, metrics=Metrics(sampled_at=ago(minutes=20)))
     (finding,) = findings(node(), plugin, stale)
-    assert finding.cause == "driver-library-not-found"
+    assert (finding.cause, finding.confidence) == ("nvidia-runtime-not-used", "medium")
+    assert "Driver" not in {e.label for e in finding.evidence}
+
+
+def test_a_ready_driver_pod_proves_that_the_runtime_is_not_used() -> None:
+    plugin = component("nvidia-device-plugin-daemonset", PLUGIN_WITHOUT_NVML)
+    (finding,) = findings(node(), plugin, well("nvidia-driver-daemonset", "nvidia-driver-ctr"))
+    assert (finding.cause, finding.confidence) == ("nvidia-runtime-not-used", "high")
 
 
 def test_no_repair_without_a_command_is_called_safe() -> None:

@@ -1,0 +1,69 @@
+"""Driver down, so the plugin waits, so nothing is allocatable, so pods wait: one cause with its symptoms."""
+
+import json
+from typing import Any
+
+import pytest
+
+from diagnostics.collect.devices import joined
+from diagnostics.document import as_document
+from diagnostics.findings import Diagnosis, Finding
+from diagnostics.models import Incident
+from diagnostics.rules import diagnose
+from diagnostics.snapshot import Past
+from diagnostics.views.finding_tree import tree_of
+from tests.builders import node, pending_pod, snapshot
+from tests.pages.stored import polled
+from tests.rules.stack.operator_pods import component, crashing, said, waiting_in_init
+from tests.simulated import diagnosed
+
+CHAIN = ["operator-component-failing", "fewer-gpus-than-fitted", "pending-gpu-pod"]
+"""Cause before symptom."""
+
+
+def built() -> Diagnosis:
+    driver = component("nvidia-driver-daemonset", crashing("nvidia-driver-ctr"))
+    toolkit = component("nvidia-container-toolkit-daemonset", waiting_in_init("driver-validation"))
+    plugin = component("nvidia-device-plugin-daemonset", waiting_in_init("toolkit-validation"))
+    host = node(allocatable={"nvidia.com/gpu": 0.0})
+    pods = (driver, toolkit, plugin, pending_pod(gpus=8))
+    told = said(driver, "Could not resolve Linux kernel version")
+    return diagnose(snapshot(host, *pods, gpus=joined((host,), pods, (), Past()), signals=told))
+
+
+def chain(diagnosis: Diagnosis) -> list[Finding]:
+    by_slug = {finding.slug: finding for finding in diagnosis.findings}
+    assert len(by_slug) == len(diagnosis.findings), "one finding of each rule"
+    assert sorted(by_slug) == sorted(CHAIN)
+    return [by_slug[slug] for slug in CHAIN]
+
+
+@pytest.mark.parametrize("look", [built, lambda: diagnosed("driver-build-failing")])
+def test_a_driver_that_does_not_build_is_the_only_root(look: Any) -> None:
+    root, fewer, waiting = chain(look())
+    assert root.cause == "driver-build-no-headers-for-kernel"
+    assert (root.caused_by, fewer.caused_by, waiting.caused_by) == ((), (root.id,), (fewer.id,))
+    waits = next(e.value for e in root.evidence if e.label == "Waiting for it")
+    assert "device plugin" in waits
+    assert "container toolkit" in waits
+
+
+def test_the_document_says_so_too() -> None:
+    diagnosis = built()
+    ids = [finding.id for finding in chain(diagnosis)]
+    document = json.loads(json.dumps(as_document(snapshot(), diagnosis)))
+    told = {f["id"]: f["caused_by"] for f in document["findings"]}
+    assert told == {ids[0]: [], ids[1]: [ids[0]], ids[2]: [ids[1]]}
+
+
+@pytest.mark.django_db
+def test_the_incident_tree_has_one_root_and_the_symptoms_below_it() -> None:
+    found = chain(built())
+    cluster = polled(*found)
+    incidents = {incident.fingerprint: incident for incident in Incident.objects.all()}
+    root, fewer, waiting = (incidents[finding.id] for finding in found)
+    for incident in (root, fewer, waiting):
+        (top,) = tree_of(cluster, incident).roots
+        assert top.pk == root.pk
+        (below,) = top.branches
+        assert (below.pk, [branch.pk for branch in below.branches]) == (fewer.pk, [waiting.pk])
