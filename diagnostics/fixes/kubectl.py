@@ -38,6 +38,14 @@ def logs(pod: str, namespace: str, container: str = "", *, previous: bool = Fals
     return kubectl(*words, *named(pod))
 
 
+def run_in(pod: str, namespace: str, container: str, *command: str) -> str:
+    """`command` in a container, or in the pod's first where none is named."""
+    within = ("-c", container) if container else ()
+    # Before its own `--` a name that begins with a dash is a flag, unless its kind stands before it.
+    named_pod = f"pod/{pod}" if pod.startswith("-") else pod
+    return kubectl("exec", *_in(namespace), named_pod, *within, "--", *command)
+
+
 def delete_pod(pod: str, namespace: str, *, force: bool = False) -> str:
     forced = ["--grace-period=0", "--force"] if force else []
     return kubectl("delete", "pod", *_in(namespace), *forced, *named(pod))

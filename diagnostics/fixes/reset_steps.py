@@ -107,8 +107,7 @@ def reset_gpu(gpu: Gpu, node: Node | None = None, pods: Sequence[Pod] = ()) -> S
     driver = next((p for p in pods if component_label(p) == _DRIVER and not p.is_finished), None)
     if driver is not None:
         container = next((c.name for c in driver.containers if c.name == "nvidia-driver-ctr"), "")
-        within = ("-c", container) if container else ()
-        command = kubectl.kubectl("exec", "-n", driver.namespace, driver.name, *within, "--", *reset)
+        command = kubectl.run_in(driver.name, driver.namespace, container, *reset)
     else:
         command = kubectl.kubectl(
             "debug", f"node/{gpu.node}", "-it", "--image=busybox:1.36", "--profile=sysadmin", "--",

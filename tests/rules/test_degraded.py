@@ -6,7 +6,7 @@ from diagnostics.rules import diagnose
 from diagnostics.simulator.faults import CATALOGUE
 from diagnostics.snapshot import SourceState
 from tests.rules.degraded import Part, degraded, parts_of, with_its_states, without
-from tests.simulated import seen
+from tests.simulated import ROOMY, seen
 
 SEEDS = 650
 """Of a healthy cluster; of one with every fault, which takes longer to judge, BROKEN."""
@@ -35,14 +35,14 @@ def test_a_healthy_cluster_without_any_one_field_yields_no_finding(parts: list[P
 
 
 def test_no_rule_fails_on_a_cluster_with_every_fault_of_which_something_is_missing() -> None:
-    whole = seen(*CATALOGUE, nodes=24)
+    whole = seen(*CATALOGUE, nodes=ROOMY)
     parts = parts_of(whole)
     for seed in range(FIRST, FIRST + BROKEN):
         assert diagnose(degraded(whole, parts, seed)).failed == (), seed
 
 
 def test_no_rule_fails_on_every_fault_without_any_one_field() -> None:
-    whole = seen(*CATALOGUE, nodes=24)
+    whole = seen(*CATALOGUE, nodes=ROOMY)
     for part in parts_of(whole):
         assert diagnose(with_its_states(without(whole, part))).failed == (), str(part)
 
