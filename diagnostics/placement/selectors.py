@@ -62,22 +62,20 @@ class Selectors:
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], bool | None] = {}
 
-    def meets(
-        self, expression: str, driver: str, device: Device, *, memory: float | None = None
-    ) -> bool | None:
-        """Whether the device meets it. None: it cannot be evaluated here. `memory` stands in for the device's own.
+    def meets(self, expression: str, driver: str, device: Device, *, has_memory: bool = False) -> bool | None:
+        """Whether the device meets it. None: it cannot be evaluated here. `has_memory`: as if it had any amount of it.
 
         A name that the device does not have makes the expression fail for it, as it does for the scheduler.
         """
         key = (
             expression,
             driver,
-            memory,
+            has_memory,
             *_seen(expression, device.attributes),
             *_seen(expression, device.capacity),
         )
         if key not in self._known:
-            self._known[key] = _evaluated(expression, driver, device, memory)
+            self._known[key] = _evaluated(expression, driver, device, has_memory=has_memory)
         return self._known[key]
 
 
@@ -85,12 +83,12 @@ def _seen(expression: str, values: Mapping[str, object]) -> tuple[tuple[str, obj
     return tuple((key, value) for key, value in values.items() if key.rpartition("/")[2] in expression)
 
 
-def _evaluated(expression: str, driver: str, device: Device, memory: float | None) -> bool | None:
+def _evaluated(expression: str, driver: str, device: Device, *, has_memory: bool) -> bool | None:
     if sum(map(expression.count, "([{?")) > DEEPEST:
         return None
     capacity = dict(device.capacity)
-    if memory is not None:
-        capacity |= {key: memory for key in capacity if key.rpartition("/")[2] == MEMORY}
+    if has_memory:
+        capacity |= {key: BOUNDLESS for key in capacity if key.rpartition("/")[2] == MEMORY}
     context = cel.Context()
     for name, function in _FUNCTIONS.items():
         context.add_function(name, function)

@@ -7,6 +7,7 @@ import msgspec
 from diagnostics.findings import Evidence
 from diagnostics.limits import Limits
 from diagnostics.placement import Room, fitted, rooms
+from diagnostics.placement.supply import Supply
 from diagnostics.rules.scheduling.holders import trouble_of
 from diagnostics.rules.scheduling.shut_out import ShutOut
 from diagnostics.snapshot import Node, Pod, Snapshot, Taint
@@ -33,8 +34,24 @@ class Reading(msgspec.Struct, frozen=True):
     """Of `places`, those that are in trouble of their own, in words."""
     unused: tuple[str, ...] = ()
     """Holders that hardly use their GPUs, in words."""
+    claim_api: str = ""
+    """`resource.k8s.io/v1`, or what this cluster serves; set where device claims are what it waits for."""
+    most: int | None = None
+    """Devices that one node could give to a claim at most."""
     shut_out: ShutOut | None = None
     """Free GPUs that its own demands, or taints, keep from it; None where there are none."""
+
+    @classmethod
+    def told(
+        cls,
+        cause: str,
+        words: str,
+        *facts: Evidence,
+        is_shortage: bool | None = False,
+        names: tuple[str, ...] = (),
+    ) -> "Reading":
+        """One that rests on these facts."""
+        return cls(cause, words, is_shortage, facts=facts, names=names)
 
     def with_facts(self, *facts: Evidence, first: bool = False) -> "Reading":
         merged = (*facts, *self.facts) if first else (*self.facts, *facts)
@@ -53,6 +70,11 @@ class Board:
     def rooms(self) -> dict[str, Room]:
         """Room of each node now; empty where nodes could not be read."""
         return rooms(self.snapshot)
+
+    @cached_property
+    def supply(self) -> Supply:
+        """What drivers publish for claims, and what is left of it."""
+        return Supply(self.snapshot.dra)
 
     def fitted(self, node: Node, resource: str) -> float | None:
         """`placement.fitted`, computed once for each node and resource."""

@@ -133,22 +133,3 @@ def scheduler(pod: Pod, reading: Reading) -> tuple[Step, ...]:
             "An event from that scheduler within a minute.",
         ),
     )
-
-
-def claim(pod: Pod, reading: Reading) -> tuple[Step, ...]:
-    return (
-        steps.look(
-            title="List the resource claims of the namespace",
-            why="A claim or its template can be missing, name a device class that does not exist, or select no device.",
-            command=kubectl.kubectl(
-                "get", "resourceclaims,resourceclaimtemplates", "-n", pod.namespace, "-o", "wide"
-            ),
-            expect="The claim that the pod names, allocated or not.",
-        ),
-        steps.look(
-            title="List the device classes and the devices that drivers publish",
-            why="The claim can only be allocated from these.",
-            command=kubectl.kubectl("get", "deviceclasses,resourceslices"),
-            expect="The class of the claim, and slices of its driver.",
-        ),
-    )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from diagnostics.fixes import Fix, Step, in_order, steps
 from diagnostics.rules.scheduling import (
+    claim_steps,
     constraint_steps,
     queue_steps,
     reach_steps,
@@ -16,7 +17,8 @@ from diagnostics.snapshot import Pod
 
 def pending_fix(pod: Pod, reading: Reading) -> Fix:
     """Read-only steps first, then what the cause asks for, then how to see that it helped, then whom to ask."""
-    summary, make = _CAUSES.get(reading.cause, _CAUSES["unexplained"])
+    causes = _CAUSES | _OF_CLAIMS if reading.claim_api or reading.cause in _CLAIMS_ALONE else _CAUSES
+    summary, make = causes.get(reading.cause, _CAUSES["unexplained"])
     return Fix(
         summary,
         in_order(
@@ -63,8 +65,6 @@ _CAUSES: dict[str, tuple[str, _Maker]] = {
     "volume": ("Get its volume bound where the GPUs are", volume_steps.volume),
     "scheduling-gate": ("Wait for its turn, or ask who set the gate", constraint_steps.gate),
     "no-scheduler": ("Start the scheduler that it names, or name another", constraint_steps.scheduler),
-    "claim-missing": ("Create the claim that it names", constraint_steps.claim),
-    "claim-not-allocatable": ("Make claim and devices agree", constraint_steps.claim),
     "pod-group-missing": ("Create the pod group that it names", shortage_steps.wait),
     "gang-does-not-fit": (queue_steps.summary_of("gang-does-not-fit"), queue_steps.whole_gang),
     "pod-group-too-few-pods": (queue_steps.summary_of("pod-group-too-few-pods"), queue_steps.too_few),
@@ -81,3 +81,20 @@ _CAUSES: dict[str, tuple[str, _Maker]] = {
     "fits-now": ("Wait for the scheduler's next try", shortage_steps.wait),
     "unexplained": ("Read what its scheduler says", shortage_steps.wait),
 }
+_CLAIMS_ALONE: dict[str, tuple[str, _Maker]] = {
+    "claim-missing": ("Create the claim that it names", claim_steps.missing),
+    "claim-template-missing": ("Create the claim template that it names", claim_steps.missing),
+    "claim-not-made": ("Find out why its claim is not made", claim_steps.not_made),
+    "device-class-missing": ("Ask for a device class that exists", claim_steps.no_class),
+    "claim-selector-matches-no-device": ("Make selector and devices agree", claim_steps.no_device),
+    "device-memory-too-small": ("Ask for memory that a device has", claim_steps.no_device),
+    "dra-driver-missing": ("Bring the DRA driver up", claim_steps.driver),
+    "device-tainted": ("Repair the device that is tainted", claim_steps.tainted),
+    "claim-not-allocatable": ("Make claim and devices agree", claim_steps.capacity),
+}
+_OF_CLAIMS: dict[str, tuple[str, _Maker]] = _CLAIMS_ALONE | {
+    "larger-than-any-node": ("Ask for fewer devices per pod", claim_steps.no_device),
+    "no-capacity": ("Free such devices, or let the job wait", claim_steps.capacity),
+    "fragmented": ("Free such devices on one node, or let the job wait", claim_steps.capacity),
+}
+"""What a device claim waits for; of causes that others share, the steps that claims have."""

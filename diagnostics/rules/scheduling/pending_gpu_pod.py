@@ -12,16 +12,19 @@ The workload does not start, or runs with fewer members than it wants. Nothing i
 ## Evidence
 Conditions, nodeSelector, affinity, tolerations, volumes, gates and requests of the pod; labels, taints, capacity
 and allocatable of all nodes; requests and priority of the pods that hold GPUs; FailedScheduling, FailedCreate and
-volume events; volume claims with their classes and volumes, quotas, limit ranges, priority and runtime classes. A pod
-whose reason has nothing to do with GPUs is reported as "not a GPU shortage".
+volume events; volume claims with their classes and volumes, quotas, limit ranges, priority and runtime classes; for
+device claims (DRA) the claims, their templates and classes, and the devices that drivers publish. A pod whose reason
+has nothing to do with GPUs is reported as "not a GPU shortage".
 
 ## Not reported
-Pods without GPUs; pods that have a node (they wait for images or volumes, see `stuck-holder`); young pods; pods for
-which an autoscaler has just ordered a node; workloads that somebody suspended; jobs that wait their turn in a queue for
-less than `queue_wait_after`, which is what queues are for. Finished pods hold nothing and are never blamed.
+Pods without GPUs, also with claims on other devices; a claim that waits for its first pod; pods that have a node (they
+wait for images or volumes, see `stuck-holder`); young pods; pods for which an autoscaler has just ordered a node;
+workloads that somebody suspended; jobs that wait their turn in a queue for less than `queue_wait_after`, which is what
+queues are for. Finished pods hold nothing and are never blamed.
 
 ## References
 https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/
+https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 https://kubernetes.io/docs/concepts/policy/resource-quotas/
 https://kueue.sigs.k8s.io/docs/concepts/workload/
@@ -44,6 +47,7 @@ from diagnostics.rules.scheduling.pending_fix import pending_fix
 from diagnostics.rules.scheduling.queued_jobs import QUEUED
 from diagnostics.rules.scheduling.reasons import reading_of
 from diagnostics.snapshot import Pod, Snapshot, Source
+from diagnostics.snapshot.resource_claims import is_gpu_driver
 from diagnostics.text import counted, listed, printable
 
 
@@ -57,6 +61,7 @@ from diagnostics.text import counted, listed, printable
         Source.EVENTS,
         Source.WORKLOADS,
         Source.CUSTOM,
+        Source.CLAIMS,
         Source.STORAGE,
         Source.POLICY,
     },
@@ -68,7 +73,11 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
     board = Board(snapshot, limits)
     waiting: dict[Subject, list[Pod]] = defaultdict(list)
     for pod in snapshot.pods:
-        if is_waiting_for_gpus(pod) and _is_late(pod, snapshot, limits):
+        if (
+            is_waiting_for_gpus(pod)
+            and not _is_about_others(pod, snapshot)
+            and _is_late(pod, snapshot, limits)
+        ):
             waiting[subject_of(pod, snapshot)].append(pod)
     for subject, pods in waiting.items():
         hit = _hit(subject, pods, board)
@@ -85,6 +94,12 @@ def is_waiting_for_gpus(pod: Pod) -> bool:
     """Pending without a node, with GPUs asked for by resource or (perhaps) by claim, and not being deleted."""
     asks = bool(pod.gpus or pod.resource_claims)
     return asks and pod.phase == "Pending" and pod.node is None and pod.deletion_at is None
+
+
+def _is_about_others(pod: Pod, snapshot: Snapshot) -> bool:
+    """All of its claims are known, and none is for a GPU."""
+    known = [f"{pod.namespace}/{name}" in snapshot.dra.claim_by_key for name in pod.resource_claims]
+    return not pod.gpus and bool(known) and all(known)
 
 
 def subject_of(pod: Pod, snapshot: Snapshot) -> Subject:
@@ -146,7 +161,7 @@ def _hit(subject: Subject, pods: list[Pod], board: Board) -> Hit:
         summary=_summary(reading),
         evidence=(*_age_facts(pods, ages), *reading.facts, *_other_facts(causes, leading)),
         fix=pending_fix(pod, reading),
-        confidence=_confidence(pod, reading),
+        confidence=_confidence(pod, reading, board.snapshot),
         severity=Severity.INFO if reading.cause in QUEUED else None,
         gpus=asked,
         nodes=tuple(dict.fromkeys(name for r in readings.values() for name in r.nodes)),
@@ -173,9 +188,10 @@ def _alike(pod: Pod) -> str:
     return repr(parts)
 
 
-def _confidence(pod: Pod, reading: Reading) -> Confidence:
-    if not pod.gpus:
-        return Confidence.LOW
+def _confidence(pod: Pod, reading: Reading, snapshot: Snapshot) -> Confidence:
+    if not pod.gpus:  # a claim that is not there may have been for any device
+        drivers = {one.driver for one in snapshot.dra.slices}
+        return Confidence.MEDIUM if drivers and all(map(is_gpu_driver, drivers)) else Confidence.LOW
     return Confidence.HIGH if reading.is_sure else Confidence.MEDIUM
 
 

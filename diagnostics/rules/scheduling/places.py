@@ -49,14 +49,14 @@ def _among(pod: Pod, board: Board, words: Refusal | None, offering: Sequence[Roo
     """The dominant reason among the nodes that have such GPUs."""
     selected = [room for room in offering if selects(pod, room.node)]
     if not selected:
-        return _selector(pod, offering)
+        return no_label_matches(pod, offering)
     big = [room for room in selected if _is_big_enough(pod, room, board)]
     if not big:
         return _larger(pod, selected, board)
-    admitting = [room for room in selected if not _hurdle(pod, room)]
-    open_rooms = [room for room in big if not _hurdle(pod, room)]
+    admitting = [room for room in selected if not hurdle(pod, room)]
+    open_rooms = [room for room in big if not hurdle(pod, room)]
     if not open_rooms:
-        return _kept_out(pod, big, board)
+        return kept_out(pod, big, board)
     return short_of(pod, board, open_rooms, admitting, words)
 
 
@@ -65,7 +65,7 @@ def _is_big_enough(pod: Pod, room: Room, board: Board) -> bool:
     return all(amount is None or amount >= pod.gpus[name] for name, amount in found.items())
 
 
-def _hurdle(pod: Pod, room: Room) -> str:
+def hurdle(pod: Pod, room: Room) -> str:
     """What keeps the pod off this node whatever is free there: `cordon`, `down`, `taint` or nothing."""
     if is_cordoned_for(pod, room.node):
         return "cordon"
@@ -92,7 +92,7 @@ def _no_such_resource(pod: Pod, board: Board) -> Reading:
     )
 
 
-def _selector(pod: Pod, offering: Sequence[Room]) -> Reading:
+def no_label_matches(pod: Pod, offering: Sequence[Room]) -> Reading:
     facts, keys = [], []
     for key, operator, values in wanted_labels(pod):
         have = sorted({room.node.labels[key] for room in offering if key in room.node.labels})
@@ -144,19 +144,19 @@ def _adds_up(pod: Pod, name: str, most: float) -> bool:
     return len(asked) > 1 and max(asked) <= most
 
 
-def _kept_out(pod: Pod, big: Sequence[Room], board: Board) -> Reading:
+def kept_out(pod: Pod, big: Sequence[Room], board: Board) -> Reading:
     """Every node that is large enough keeps it out: the hurdle behind which there is room comes first."""
     order = {"taint": 0, "cordon": 1, "down": 2}
     ranked = sorted(
-        big, key=lambda r: (bool(r.lacks(pod.effective_requests)), order[_hurdle(pod, r)], r.node.name)
+        big, key=lambda r: (bool(r.lacks(pod.effective_requests)), order[hurdle(pod, r)], r.node.name)
     )
-    hurdle = _hurdle(pod, ranked[0])
-    behind = [room for room in ranked if _hurdle(pod, room) == hurdle]
+    first = hurdle(pod, ranked[0])
+    behind = [room for room in ranked if hurdle(pod, room) == first]
     names = [room.node.name for room in behind]
-    if hurdle == "taint":
+    if first == "taint":
         return _tainted(pod, behind, board)
     facts = (Evidence("nodes", listed(names), source="spec.unschedulable and conditions of the nodes"),)
-    if hurdle == "cordon":
+    if first == "cordon":
         words = f"{listed(names)} would suit it but {'is' if len(names) == 1 else 'are'} cordoned"
         return Reading("node-cordoned", words, facts=facts, places=tuple(names))
     words = f"{listed(names)} would suit it but {'is' if len(names) == 1 else 'are'} not ready"

@@ -7,6 +7,7 @@ from the nodes, and the words decide only what nodes cannot show (volumes, affin
 
 from diagnostics.findings import Evidence
 from diagnostics.rules.scheduling.board import Board, Reading
+from diagnostics.rules.scheduling.claim_readings import claims_reading
 from diagnostics.rules.scheduling.demands import pod_rule_facts
 from diagnostics.rules.scheduling.kueue import GATES, is_admitted, standing, workload_of
 from diagnostics.rules.scheduling.places import read_nodes
@@ -48,7 +49,10 @@ def reading_of(pod: Pod, board: Board) -> Reading:
     """The dominant reason for which this pending pod has no node."""
     words = refusal_of(pod, board.snapshot)
     reading = (
-        _by_queue(pod, board, words) or _without_words(pod, board, words) or _from_words(pod, board, words)
+        _by_queue(pod, board, words)
+        or _by_claims(pod, board, words)
+        or _without_words(pod, board, words)
+        or _from_words(pod, board, words)
     )
     if reading is None:
         reading = read_nodes(pod, board, words) if board.rooms and pod.gpus else _words_only(words)
@@ -79,6 +83,13 @@ def _by_queue(pod: Pod, board: Board, words: Refusal | None) -> Reading | None:
         if reading is not None:
             return reading
     return too_few(pod, snapshot, words) or yunikorn_quota(pod, snapshot)
+
+
+def _by_claims(pod: Pod, board: Board, words: Refusal | None) -> Reading | None:
+    """What its device claims wait for, unless something holds it back before them."""
+    if pod.scheduling_gates or pod.nominated_node:
+        return None
+    return claims_reading(pod, board, words)
 
 
 def _without_words(pod: Pod, board: Board, words: Refusal | None) -> Reading | None:

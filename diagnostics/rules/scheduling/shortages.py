@@ -42,13 +42,13 @@ def short_of(
         return _fits_now(fits, waits, facts)
     free_gpu = {name: missing for name, missing in lacking.items() if not any(n in pod.gpus for n in missing)}
     if free_gpu:
-        return _stranded(free_gpu, facts)
+        return stranded(free_gpu, facts)
     held = _held_or_gone(pod, board, open_rooms, lacking, facts)
     if held is not None:
         return held
     is_said = words is None or words.mentions(Word.RESOURCE)
     if is_said and all(_after_gpus(pod, room) for room in open_rooms):
-        return _stranded({room.node.name: _after_gpus(pod, room) for room in open_rooms}, facts)
+        return stranded({room.node.name: _after_gpus(pod, room) for room in open_rooms}, facts)
     pieces = _fragmented(pod, admitting, facts)
     if pieces is not None:
         return pieces
@@ -78,7 +78,7 @@ def _fits_now(fits: list[str], waits_for_gang: bool, facts: tuple[Evidence, ...]
     )
 
 
-def _stranded(lacking: dict[str, dict[str, float]], facts: tuple[Evidence, ...]) -> Reading:
+def stranded(lacking: dict[str, dict[str, float]], facts: tuple[Evidence, ...]) -> Reading:
     scarce = sorted({name for missing in lacking.values() for name in missing})
     rows = tuple(
         Evidence(

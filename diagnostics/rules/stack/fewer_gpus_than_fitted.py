@@ -2,21 +2,21 @@
 
 ## Meaning
 Allocatable is below the number of GPUs physically there. Some of them: the device plugin marked devices unhealthy.
-All of them: the plugin is not registered, all devices are unhealthy, or the driver is not up. Fitted = max(capacity /
-replicas, the label `nvidia.com/gpu.count`, the past maximum); a PCI label without a count says "at least one, number
-unknown".
+All of them: the plugin is not registered, all devices are unhealthy, or the driver is not up. Where GPUs are given out
+by claims (DRA): a device has a taint, or the driver no longer publishes it. Fitted = max(capacity / replicas, the label
+`nvidia.com/gpu.count`, the past maximum); a PCI label without a count says "at least one, number unknown".
 
 ## Impact
 The scheduler cannot use the missing GPUs: pods wait behind "Insufficient nvidia.com/gpu" while boards sit there.
 
 ## Evidence
 Node capacity, allocatable and labels; device health in pod status (KEP-4680); the device plugin's pod on the node and
-what its log says.
+what its log says; ResourceSlices and their taints.
 
 ## Not reported
 Time-sliced nodes, whose capacity is a multiple of the boards; MIG nodes by their instance counts; nodes younger than
 `allocatable_after`, where the plugin has not registered yet; nodes that are not Ready; nodes whose GPUs are given out
-by claims (DRA), which have none in their capacity.
+by claims, which have none in their capacity, used or not.
 
 ## References
 https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/
@@ -28,9 +28,10 @@ from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.fixes import Fix, steps
 from diagnostics.limits import Limits
 from diagnostics.rules.base import rule
+from diagnostics.rules.stack import unpublished
 from diagnostics.rules.stack.lost_gpus import UNHEALTHY_OR_GONE, why_lost
 from diagnostics.snapshot import Node, Snapshot, Source, gpu_resources
-from diagnostics.snapshot.claims import is_served_by_claims
+from diagnostics.snapshot.claims import is_served_by_claims, publishes_gpus
 from diagnostics.text import counted, listed
 
 PCI_LABELS = (
@@ -47,7 +48,7 @@ UPGRADING = {"upgrade-done", "upgrade-required", ""}
     slug="fewer-gpus-than-fitted",
     severity=Severity.CRITICAL,
     needs={Source.NODES},
-    uses={Source.PODS, Source.LOGS},
+    uses={Source.PODS, Source.LOGS, Source.CLAIMS},
     caused_by=("operator-component-failing", "fatal-xid"),
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
@@ -58,6 +59,9 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
             continue
         age = snapshot.age(node.created_at)
         if age is not None and age < limits.of(subject).values.allocatable_after:
+            continue
+        if publishes_gpus(node, snapshot.dra):
+            yield from unpublished.hits(node, snapshot)
             continue
         if is_served_by_claims(node, snapshot.pods_by_node.get(node.name, []), snapshot.dra):
             continue

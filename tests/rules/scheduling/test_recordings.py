@@ -239,3 +239,29 @@ def test_nothing_is_late_at_the_moment_of_the_recording(tmp_path: Path) -> None:
     diagnosis = _diagnosis("pending", tmp_path / "config", timedelta())
 
     assert findings(diagnosis, "pending-gpu-pod") == {}
+
+
+CLAIMS = {
+    "pending-no-claim": ("claim-missing", "not-there"),
+    "pending-no-template": ("claim-template-missing", "not-there"),
+    "pending-no-class": ("device-class-missing", "gpu.amd.com"),
+    "pending-sixteen": ("larger-than-any-node", "16 devices"),
+    "pending-extended-16": ("larger-than-any-node", "16 devices"),
+    "pending-big-memory": ("device-memory-too-small", "80 GiB"),
+    # Both would fit beside the pod that was evicted, but for the tainted device: their four GPUs share a NUMA node.
+    "train-3": ("device-tainted", "h100-03/gpu-7"),
+    "train-4": ("device-tainted", "h100-03/gpu-7"),
+}
+
+
+def test_each_claim_that_waits_has_its_reason_and_nothing_else_is_found_but_the_tainted_device(
+    diagnosed: Diagnose,
+) -> None:
+    diagnosis = diagnosed("dra")
+    found = findings(diagnosis, "pending-gpu-pod")
+
+    assert {name: finding.cause for name, finding in found.items()} == {n: c for n, (c, _) in CLAIMS.items()}
+    for name, (_, said) in CLAIMS.items():
+        assert said in found[name].title
+    others = {(f.slug, f.cause, f.subject.name) for f in diagnosis.findings if f.slug != "pending-gpu-pod"}
+    assert others == {("fewer-gpus-than-fitted", "device-tainted", "h100-03")}

@@ -6,15 +6,19 @@ from diagnostics.collect.devices import joined
 from diagnostics.findings import Finding, Severity
 from diagnostics.rules import diagnose
 from diagnostics.signatures import signals_in
-from diagnostics.snapshot import Condition, DeviceHealth, Node, Past, Pod, Source
+from diagnostics.snapshot import Allocation, Condition, DeviceHealth, Node, Past, Pod, Source, Taint
 from tests.builders import ago, container, node, pod, snapshot
+from tests.claims import claim, claimant, dra, dra_node, gpu_device, mig_device, slice_of, whole_gpus
 
 PCI = "feature.node.kubernetes.io/pci-10de.present"
 
 
-def findings(host: Node, *pods: Pod, past: Past | None = None, **fields: Any) -> list[Finding]:
-    gpus = joined((host,), pods, (), past or Past())
-    found = diagnose(snapshot(host, *pods, gpus=gpus, **fields)).findings
+def findings(
+    host: Node, *pods: Pod, past: Past | None = None, given: Allocation | None = None, **fields: Any
+) -> list[Finding]:
+    given = given or Allocation()
+    gpus = joined((host,), pods, (), past or Past(), dra=given)
+    found = diagnose(snapshot(host, *pods, gpus=gpus, dra=given, **fields)).findings
     return [f for f in found if f.slug == "fewer-gpus-than-fitted"]
 
 
@@ -145,3 +149,34 @@ def test_a_plugin_that_is_gone_is_missed_though_a_pod_has_claims() -> None:
 def test_a_finished_pod_with_claims_explains_nothing() -> None:
     done = pod(containers=(container(gpus=0),), resource_claims=("gpus",), phase="Succeeded")
     assert len(findings(given_out_by_claims(), done)) == 1
+
+
+def test_a_node_that_nobody_claims_on_misses_nothing() -> None:
+    host = node(gpus=0, labels={PCI: "true", "nvidia.com/gpu.count": "8"})
+    assert findings(host, given=dra(whole_gpus())) == []
+
+
+def test_a_tainted_device_is_missed() -> None:
+    sick = gpu_device(1, taints=(Taint("gpu.nvidia.com/xid", "NoExecute", "79"),))
+    (finding,) = findings(dra_node(gpus=2), given=dra(slice_of(gpu_device(0), sick)))
+    assert (finding.cause, finding.gpus) == ("device-tainted", 1)
+    assert finding.title == "Node gpu-1 offers 1 of 2 GPUs to claims"
+    assert "gpu.nvidia.com/xid=79:NoExecute" in [fact.value for fact in finding.evidence]
+
+
+def test_a_taint_without_effect_is_only_a_note() -> None:
+    noted = gpu_device(0, taints=(Taint("gpu.nvidia.com/unmonitored", "None"),))
+    assert findings(dra_node(gpus=1), given=dra(slice_of(noted))) == []
+
+
+def test_a_board_that_the_driver_no_longer_publishes_is_missed() -> None:
+    (finding,) = findings(dra_node(gpus=8), given=dra(whole_gpus(7)))
+    assert (finding.cause, finding.gpus) == ("device-not-published", 1)
+
+
+def test_partitions_are_no_missing_boards() -> None:
+    parts = [mig_device(board, number) for board in range(2) for number in range(7)]
+    counters = {f"gpu-{board}": {"memory-slices": 8.0} for board in range(2)}
+    held = claim("m", "gpu-0-mig-1g10gb-2", pods=("research/train-0",))
+    given = dra(slice_of(*parts, counters=counters), held)
+    assert findings(dra_node(gpus=2), claimant("train-0", "m"), given=given) == []
