@@ -17,7 +17,7 @@ from diagnostics.snapshot.stored import MAX_BYTES, UnreadableSnapshot
 _LISTS = (
     *("nodes", "gpus", "pods", "workloads", "gangs"),
     *("events", "namespaces", "services", "signals", "apis"),
-    *("queues", "queued", "pod_groups"),
+    *("queues", "queued", "pod_groups", "operator_resources"),
 )
 _OF_DEVICES = ("nodes", "gpus", "gangs")
 _NEW = -1

@@ -88,6 +88,7 @@ def assemble(
         queues=objects.queues,
         queued=objects.queued,
         pod_groups=objects.pod_groups,
+        operator_resources=objects.operator_resources,
         dra=objects.dra,
         gpus=gpus,
         gangs=gangs_of(pods, objects.workloads, objects.pod_groups),

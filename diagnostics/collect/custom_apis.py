@@ -33,4 +33,11 @@ QUEUES: dict[str, tuple[ServedApi, ...]] = dict(
     )
 )
 """What holds jobs back, or starts their pods together."""
-CUSTOM = JOBS | QUEUES
+OPERATORS: dict[str, tuple[ServedApi, ...]] = dict(
+    (
+        _api("nvidia.com", "ClusterPolicy", "clusterpolicies", "v1"),
+        _api("nvidia.com", "NVIDIADriver", "nvidiadrivers", "v1alpha1"),
+    )
+)
+"""What the GPU Operator was asked for."""
+CUSTOM = JOBS | QUEUES | OPERATORS

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from diagnostics.collect.custom_apis import JOBS
+from diagnostics.collect.custom_apis import JOBS, OPERATORS
 from diagnostics.collect.wire.custom_workloads import CustomWorkloadConverter, CustomWorkloadWire
+from diagnostics.collect.wire.gpu_operator import OperatorResourceConverter, OperatorResourceWire
 from diagnostics.collect.wire.kueue import (
     KueueQueueConverter,
     KueueQueueWire,
@@ -19,9 +20,9 @@ from diagnostics.collect.wire.pod_groups import (
     VolcanoQueueConverter,
     VolcanoQueueWire,
 )
-from diagnostics.snapshot import PodGroup, Queue, QueuedWorkload, ServedApi, Workload
+from diagnostics.snapshot import OperatorResource, PodGroup, Queue, QueuedWorkload, ServedApi, Workload
 
-Custom = Workload | Queue | QueuedWorkload | PodGroup
+Custom = Workload | Queue | QueuedWorkload | PodGroup | OperatorResource
 _POD_GROUPS = {
     "scheduling.volcano.sh": "volcano",
     "scheduling.x-k8s.io": "coscheduling",
@@ -36,10 +37,13 @@ class CustomResources(msgspec.Struct, frozen=True):
     queues: tuple[Queue, ...] = ()
     queued: tuple[QueuedWorkload, ...] = ()
     pod_groups: tuple[PodGroup, ...] = ()
+    operator_resources: tuple[OperatorResource, ...] = ()
 
 
 def reader_of(resource: str) -> Callable[[ServedApi], ItemReader[Custom]]:
     """For a key of `custom_apis.CUSTOM`."""
+    if resource in OPERATORS:
+        return _operator_reader
     return _job_reader if resource in JOBS else _queue_reader
 
 
@@ -47,11 +51,16 @@ def told_apart(found: Iterable[Custom]) -> CustomResources:
     kinds: dict[type, list[Custom]] = {}
     for one in found:
         kinds.setdefault(type(one), []).append(one)
-    return CustomResources(*(tuple(kinds.get(t, ())) for t in (Workload, Queue, QueuedWorkload, PodGroup)))  # type: ignore[arg-type]
+    each = (tuple(kinds.get(t, ())) for t in (Workload, Queue, QueuedWorkload, PodGroup, OperatorResource))
+    return CustomResources(*each)  # type: ignore[arg-type]
 
 
 def _job_reader(api: ServedApi) -> ItemReader[Custom]:
     return ItemReader(CustomWorkloadWire, CustomWorkloadConverter(api.kind, api.api_version))
+
+
+def _operator_reader(api: ServedApi) -> ItemReader[Custom]:
+    return ItemReader(OperatorResourceWire, OperatorResourceConverter(api.kind, api.api_version))
 
 
 def _queue_reader(api: ServedApi) -> ItemReader[Custom]:

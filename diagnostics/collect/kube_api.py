@@ -57,7 +57,9 @@ KUBERNETES_SOURCES = (
     Source.STORAGE, Source.POLICY, Source.CUSTOM, Source.CLAIMS,
 )  # fmt: skip
 _WORKLOADS = ("deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs")
-_NO_CUSTOM = "this cluster serves no queues, pod groups or jobs of operators that are known here"
+_NO_CUSTOM = (
+    "this cluster serves no queues, pod groups, jobs of operators or GPU Operator that are known here"
+)
 _SYSTEM_NAMESPACE = "kube-system"
 
 
@@ -93,6 +95,7 @@ def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
         queues=custom.queues,
         queued=custom.queued,
         pod_groups=custom.pod_groups,
+        operator_resources=custom.operator_resources,
         dra=allocation_of(claims),
     )
 

@@ -11,6 +11,7 @@ from diagnostics.snapshot import (
     Metrics,
     Namespace,
     Node,
+    OperatorResource,
     Pod,
     PodGroup,
     Queue,
@@ -46,6 +47,7 @@ class ClusterObjects(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[Queue, ...] = ()
     queued: tuple[QueuedWorkload, ...] = ()
     pod_groups: tuple[PodGroup, ...] = ()
+    operator_resources: tuple[OperatorResource, ...] = ()
     dra: Allocation = Allocation()
 
 

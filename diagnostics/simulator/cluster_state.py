@@ -11,7 +11,7 @@ import msgspec
 from diagnostics.simulator.build import build
 from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.discovery import Resource
-from diagnostics.simulator.manifests import controllers, events, network, nodes, policy, storage
+from diagnostics.simulator.manifests import controllers, events, gpu_operator, network, nodes, policy, storage
 from diagnostics.simulator.manifests.pods import encoded_pod
 from diagnostics.simulator.pages import Item
 from diagnostics.simulator.workloads import Json, SimPod
@@ -32,6 +32,8 @@ _FROM_THE_WORLD: dict[str, Callable[[World], list[Json]]] = {
     "runtimeclasses": policy.runtime_classes,
     "priorityclasses": policy.priority_classes,
     "poddisruptionbudgets": policy.budgets,
+    "clusterpolicies": gpu_operator.cluster_policies,
+    "nvidiadrivers": gpu_operator.nvidia_drivers,
 }
 
 

@@ -45,6 +45,8 @@ RESOURCES = (
     Resource("events.k8s.io", "v1", "events", "Event", ("ev",)),
     Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", ("netpol",)),
     Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", is_namespaced=False),
+    Resource("nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", is_namespaced=False),
+    Resource("nvidia.com", "v1alpha1", "nvidiadrivers", "NVIDIADriver", is_namespaced=False),
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", ("pdb",)),
     Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", ("pc",), is_namespaced=False),
     Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", ("sc",), is_namespaced=False),

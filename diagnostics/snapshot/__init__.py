@@ -20,6 +20,7 @@ from diagnostics.snapshot.devices import (
     Window,
     XidSeen,
 )
+from diagnostics.snapshot.gpu_operator import OperatorResource
 from diagnostics.snapshot.kubernetes import (
     GPU_RESOURCE_PREFIXES,
     Condition,
@@ -61,6 +62,7 @@ __all__ = [
     "Metrics",
     "Namespace",
     "Node",
+    "OperatorResource",
     "Origin",
     "OwnerKey",
     "Past",
@@ -119,6 +121,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     queued: tuple[QueuedWorkload, ...] = ()
     """Kueue's Workloads."""
     pod_groups: tuple[PodGroup, ...] = ()
+    operator_resources: tuple[OperatorResource, ...] = ()
+    """ClusterPolicies and NVIDIADrivers of the GPU Operator."""
     dra: Allocation = Allocation()
     """Devices that drivers publish, and the claims on them (dynamic resource allocation)."""
     signals: tuple[LogSignal, ...] = ()

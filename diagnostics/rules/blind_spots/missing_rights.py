@@ -33,7 +33,7 @@ SEEN_THROUGH: dict[Source, str] = {
     Source.SERVICES: "Services",
     Source.STORAGE: "Volume claims, volumes and storage classes: why a volume is not there",
     Source.POLICY: "Quotas, limits, traffic rules, priority and runtime classes, disruption budgets",
-    Source.CUSTOM: "Queues, pod groups and the jobs of operators",
+    Source.CUSTOM: "Queues, pod groups, the jobs of operators and the GPU Operator's own state",
     Source.CLAIMS: "Devices that are given out by claims (dynamic resource allocation), and who holds them",
     Source.LOGS: "Logs of failing GPU pods: CUDA out of memory and its causes",
 }

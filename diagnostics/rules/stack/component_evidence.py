@@ -7,6 +7,7 @@ from diagnostics.operator_components import COMPONENTS, component_label
 from diagnostics.quantities import span
 from diagnostics.rules.stack.component_cause import Cause, ready_components, reporting
 from diagnostics.rules.stack.failures import Failure
+from diagnostics.rules.stack.operator_resources import state_words
 from diagnostics.rules.stack.said import NOT_USED
 from diagnostics.snapshot import Pod, Snapshot
 from diagnostics.text import counted, listed, printable
@@ -46,6 +47,8 @@ def evidence_of(snapshot: Snapshot, failing: list[tuple[Pod, Failure]], cause: C
     if well:
         yield Evidence("Ready on the node", listed(well, 12), source="Ready condition")
     yield from _of_node(snapshot, pod, failure, cause)
+    if (told := state_words(snapshot)) is not None:
+        yield Evidence(told[0], told[1], source="status.state")
 
 
 def _said(failing: list[tuple[Pod, Failure]]) -> Iterator[Evidence]:

@@ -3,7 +3,8 @@
 ## Meaning
 A pod of the driver, container toolkit, validator, device plugin, feature discovery, MIG manager or DCGM exporter does
 not become ready on a node. The components wait for each other in that order, so the first one that fails for a reason
-of its own is the cause; the others stand in `Init` and are its victims.
+of its own is the cause; the others stand in `Init` and are its victims. Or the operator itself says, in its
+ClusterPolicy or an NVIDIADriver, that it cannot do what it was asked for.
 
 ## Impact
 Running pods keep their GPUs. New pods cannot get GPUs on the node while the driver, the toolkit or the plugin is
@@ -36,6 +37,7 @@ from diagnostics.rules.stack.component_cause import Cause, cause_at
 from diagnostics.rules.stack.component_evidence import evidence_of
 from diagnostics.rules.stack.component_fix import component_fix
 from diagnostics.rules.stack.failures import Failure, failure_of
+from diagnostics.rules.stack.operator_resources import not_ready
 from diagnostics.rules.stack.quiet_plugin import offers_nothing
 from diagnostics.rules.stack.upgrades import failed_upgrades
 from diagnostics.snapshot import Event, LogSignal, Pod, Snapshot, Source
@@ -61,12 +63,12 @@ _TOOLKIT = "nvidia-container-toolkit-daemonset"
     slug="operator-component-failing",
     severity=Severity.CRITICAL,
     needs={Source.PODS},
-    uses={Source.NODES, Source.EVENTS, Source.METRICS, Source.LOGS},
+    uses={Source.NODES, Source.EVENTS, Source.METRICS, Source.LOGS, Source.CUSTOM},
     caused_by=("nvml-failing", "fabric-manager-down"),
     hold=1,
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
-    """One hit per node with a failing component, and one per failing controller of the operator."""
+    """One hit per node with a failing component, per failing controller, and per ClusterPolicy that fails by itself."""
     by_place: dict[Subject, list[tuple[Pod, Failure]]] = defaultdict(list)
     for pod in snapshot.pods:
         label = component_label(pod)
@@ -81,6 +83,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
         failing.sort(key=partial(_place, failing))
         yield _hit(snapshot, subject, failing)
     yield from failed_upgrades(snapshot, {subject.name for subject in by_place})
+    yield from not_ready(snapshot, limits, has_failing=bool(by_place))
 
 
 def _told(snapshot: Snapshot, pod: Pod) -> tuple[list[LogSignal], list[Event]]:
