@@ -139,6 +139,15 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     typical_memory_bytes_per_gpu: Annotated[
         float, Meta(description="Memory that a typical request brings per GPU (ours).")
     ] = 16.0 * 2**30
+    stranded_after: Annotated[
+        timedelta, Meta(description="Free GPUs may lack CPU or memory beside them for this long (ours).")
+    ] = timedelta(minutes=30)
+    preemptions_min: Annotated[
+        int, Meta(description="So many preemptions of one workload within an hour are a loop (ours).")
+    ] = 3
+    preemptions_recent: Annotated[
+        timedelta, Meta(description="A loop whose last preemption is older than this has ended (ours).")
+    ] = timedelta(minutes=30)
 
 
 SITE_ONLY = frozenset(

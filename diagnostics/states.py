@@ -3,6 +3,7 @@
 The order and the meaning are the glossary's (`docs/glossary.md`); the numbers stand in `limits.py`. Pure.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from diagnostics.gpu_models import power_limit_w
@@ -51,7 +52,8 @@ class _Judge:
         self.knows_claims = are_read and "resourceclaims" not in snapshot.dra.unread
         self.hung = _hung_pods(snapshot, thresholds)
         self.blocked = _blocked_pods(snapshot)
-        self.stranded = {node.name: is_stranded(node, snapshot, thresholds) for node in snapshot.nodes}
+        wanted = wanted_beside_a_gpu(snapshot, thresholds)
+        self.stranded = {node.name: is_stranded(node, snapshot, wanted) for node in snapshot.nodes}
 
     def state_of(self, gpu: Gpu) -> tuple[State, bool]:
         """The first definition that matches, and whether `effective` is for want of data to judge."""
@@ -100,11 +102,17 @@ def is_unavailable(gpu: Gpu, node: Node | None) -> bool:
     return node is not None and node.unschedulable and not gpu.holders
 
 
-def is_stranded(node: Node, snapshot: Snapshot, t: Thresholds) -> bool:
-    """A free GPU that no waiting pod and no typical request could use: the node lacks CPU or memory.
+def wanted_beside_a_gpu(snapshot: Snapshot, t: Thresholds) -> list[tuple[float, float]]:
+    """(cores, bytes) of a typical request for one GPU, and of each pod that waits for GPUs."""
+    waiting = (
+        p.effective_requests for p in snapshot.pods if p.node is None and p.phase == "Pending" and p.gpus
+    )
+    found = [(requests.get("cpu", 0.0), requests.get("memory", 0.0)) for requests in waiting]
+    return [(t.typical_cpu_cores_per_gpu, t.typical_memory_bytes_per_gpu), *found]
 
-    "Typical" brings `typical_cpu_cores_per_gpu` and `typical_memory_bytes_per_gpu` for one GPU.
-    """
+
+def is_stranded(node: Node, snapshot: Snapshot, wanted: Sequence[tuple[float, float]]) -> bool:
+    """A free GPU that nothing that is `wanted_beside_a_gpu` could use: the node lacks CPU or memory."""
     held = [p for p in snapshot.pods_by_node.get(node.name, []) if not p.is_finished]
     left = {
         name: node.allocatable.get(name, 0.0) - sum(p.effective_requests.get(name, 0.0) for p in held)
@@ -112,13 +120,7 @@ def is_stranded(node: Node, snapshot: Snapshot, t: Thresholds) -> bool:
     }
     if "cpu" not in node.allocatable or "memory" not in node.allocatable:
         return False
-    wants = [(t.typical_cpu_cores_per_gpu, t.typical_memory_bytes_per_gpu)]
-    wants += [
-        (p.effective_requests.get("cpu", 0.0), p.effective_requests.get("memory", 0.0))
-        for p in snapshot.pods
-        if p.node is None and p.phase == "Pending" and p.gpus
-    ]
-    return all(cpu > left["cpu"] or memory > left["memory"] for cpu, memory in wants)
+    return all(cpu > left["cpu"] or memory > left["memory"] for cpu, memory in wanted)
 
 
 def stuck_cause(pod: Pod, snapshot: Snapshot, t: Thresholds) -> str | None:

@@ -21,6 +21,7 @@ from diagnostics.simulator.faults import (
     pending,
     refused,
     shared_memory,
+    stranded,
     volumes,
 )
 from diagnostics.simulator.faults.entry import Fault, Twin
@@ -31,6 +32,7 @@ _FAMILIES = (
     operator_causes,
     gangs,
     hardware,
+    stranded,
     idle,
     oom_killed,
     cuda_memory,

@@ -34,3 +34,9 @@ def test_a_crashing_holder_explains_the_pod_that_waits() -> None:
 def test_a_quota_of_the_simulated_cluster_is_evidence() -> None:
     (found,) = diagnosed("quota-of-cpu").findings
     assert "8 of 16" in {fact.value for fact in found.evidence}
+
+
+def test_stranded_gpus_are_blamed_on_those_who_take_the_cpu() -> None:
+    (found,) = diagnosed("stranded-gpus").findings
+    assert found.cause == "cpu-taken-by-pods-without-gpus"
+    assert "tokenise" in found.summary
