@@ -22,8 +22,8 @@ def stranded_fix(node: Node, takers: Sequence[Pod], scarce: str, *, by_gpu_pods:
             steps.describe_node(node.name),
             steps.see_pods_on_node(node.name),
             *(_look(pod) for pod in takers[:1]),
-            *(_shrink(pod, scarce, by_gpu_pods=by_gpu_pods) for pod in takers[:MOST_PATCHED]),
             *(() if by_gpu_pods or node.taints else (_keep_away(node),)),
+            *(_shrink(pod, scarce, by_gpu_pods=by_gpu_pods) for pod in takers[:MOST_PATCHED]),
             steps.verify_finding_gone("A pod with a GPU fits on the node again, or its GPUs are taken."),
             steps.escalate(
                 "the owners of the pods that take most",

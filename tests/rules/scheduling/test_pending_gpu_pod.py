@@ -204,10 +204,11 @@ def test_ignores_a_pod_of_unknown_age() -> None:
 
 def test_ignores_a_pod_for_which_a_node_is_on_its_way() -> None:
     ordered = event("TriggeredScaleUp", name="wait-0", last_at=ago(minutes=6))
-    overdue = event("TriggeredScaleUp", name="wait-0", last_at=ago(minutes=16))
+    overdue = event("TriggeredScaleUp", name="wait-0", last_at=ago(minutes=21))
+    old = pending_pod(created_at=ago(minutes=40))
 
-    assert hits(*full(), pending_pod(), ordered) == []
-    assert len(hits(*full(), pending_pod(), overdue)) == 1
+    assert hits(*full(), old, ordered) == []
+    assert len(hits(*full(), old, overdue)) == 1
 
 
 def test_ignores_suspended_workloads_which_have_no_pods() -> None:
