@@ -12,6 +12,7 @@ from diagnostics.collect.refusal import Refused
 from diagnostics.collect.target import Target
 from diagnostics.collect.wire.listing import Skips
 from diagnostics.masking import mask_text
+from diagnostics.operator_components import component_label
 from diagnostics.signatures import signals_in
 from diagnostics.snapshot import (
     Container,
@@ -23,6 +24,7 @@ from diagnostics.snapshot import (
     SourceStatus,
     Terminated,
 )
+from diagnostics.snapshot.gpu_intent import means_gpu
 from diagnostics.text import counted
 
 RECENT = timedelta(hours=24)
@@ -43,13 +45,21 @@ _CONTROLS = {
 
 
 def failing_gpu_pods(pods: Iterable[Pod], now: datetime) -> list[Pod]:
-    """GPU pods with a container that crashes, or that ended badly within `RECENT`; the newest failure first."""
+    """GPU pods with a container that crashes, or that ended badly within `RECENT`; the newest failure first.
+
+    After them those that ask for no GPU and mean to use one: what they lack, they say themselves.
+    """
     found = [
-        (max(times), pod)
+        (_has_gpu(pod), max(times), pod)
         for pod in pods
-        if pod.gpus and (times := [at for c in pod.containers if (at := _failed_at(c, now)) is not None])
+        if (_has_gpu(pod) or (means_gpu(pod) and component_label(pod) is None))
+        and (times := [at for c in pod.containers if (at := _failed_at(c, now)) is not None])
     ]
-    return [pod for _, pod in sorted(found, key=lambda pair: (pair[0], pair[1].key), reverse=True)]
+    return [pod for *_, pod in sorted(found, key=lambda one: (*one[:2], one[2].key), reverse=True)]
+
+
+def _has_gpu(pod: Pod) -> bool:
+    return bool(pod.gpus or pod.resource_claims)
 
 
 def read_signals(

@@ -186,7 +186,7 @@ SIGNATURES = (
     Signature(
         name="runtime-handler-missing",
         needles=("no runtime for", "find runtime handler", "unknown or invalid runtime name",
-                 "unknown runtime specified"),
+                 "nknown runtime specified"),
         pattern=r"no runtime for \\?\"(?P<handler>[\w.-]{1,63})\\?\" is configured"
         r"|find runtime handler (?P<crio>[\w.-]{1,63}) from runtime list"
         r"|(?:unknown or invalid runtime name|[Uu]nknown runtime specified):? (?P<docker>[\w.-]{1,63})",

@@ -174,6 +174,7 @@ class Container(Struct, frozen=True, kw_only=True):
     limits: dict[str, float] = {}
     mounts: dict[str, str] = {}
     """Mount path -> volume name."""
+    is_privileged: bool = False
     state: str = ""
     """waiting, running, terminated; empty when the kubelet has said nothing."""
     waiting_reason: str = ""
@@ -198,6 +199,8 @@ class Volume(msgspec.Struct, frozen=True, omit_defaults=True):
     claim: str = ""
     medium: str = ""
     size_limit_bytes: float | None = None
+    path: str = ""
+    """Of a hostPath: the file, directory or device of the node."""
 
 
 class Pod(Struct, frozen=True, kw_only=True):

@@ -16,9 +16,9 @@ from diagnostics.collect.wire.metadata import (
     Wire,
     message,
 )
+from diagnostics.collect.wire.volumes import volume
 from diagnostics.masking import mask_args, mask_env
-from diagnostics.quantities import quantity
-from diagnostics.snapshot import Container, DeviceHealth, Pod, Terminated, Toleration, Volume
+from diagnostics.snapshot import Container, DeviceHealth, Pod, Terminated, Toleration
 
 
 class _Named(FrozenWire, frozen=True):
@@ -51,6 +51,10 @@ class ResourcesWire(Wire):
     limits: Amounts | None = None
 
 
+class _SecurityWire(FrozenWire, frozen=True):
+    privileged: bool | None = None
+
+
 class _MountWire(FrozenWire, frozen=True):
     name: str
     mount_path: str
@@ -65,15 +69,7 @@ class ContainerWire(Wire):
     resources: ResourcesWire | None = None
     volume_mounts: list[_MountWire] | None = None
     restart_policy: str | None = None
-
-
-class _ClaimSource(Wire):
-    claim_name: str = ""
-
-
-class _EmptyDir(Wire):
-    medium: str | None = None
-    size_limit: str | int | None = None
+    security_context: _SecurityWire | None = None
 
 
 class _TolerationWire(FrozenWire, frozen=True):
@@ -192,9 +188,6 @@ class PodWire(Wire):
     status: _PodStatus
 
 
-_claim_decoder = msgspec.json.Decoder(_ClaimSource | None)
-_empty_dir_decoder = msgspec.json.Decoder(_EmptyDir | None)
-_name_decoder = msgspec.json.Decoder(str)
 _NO_STATUS = _ContainerStatus("")
 
 
@@ -249,21 +242,6 @@ def _terminated(wire: _TerminatedWire | None) -> Terminated | None:
     )
 
 
-def _volume(raw: dict[str, msgspec.Raw]) -> Volume:
-    """A volume is its name beside one key that is its source."""
-    name = _name_decoder.decode(raw["name"])
-    kind = next((key for key in raw if key != "name"), "")
-    if kind == "persistentVolumeClaim":
-        source = _claim_decoder.decode(raw[kind])
-        return Volume(name, kind, source.claim_name if source else "")
-    if kind == "emptyDir":
-        directory = _empty_dir_decoder.decode(raw[kind])
-        if directory is not None:
-            size = quantity(directory.size_limit) if directory.size_limit is not None else None
-            return Volume(name, kind, "", directory.medium or "", size)
-    return Volume(name, intern(kind))
-
-
 class PodConverter:
     """Converts the pods of one list; equal parts are made once."""
 
@@ -307,7 +285,7 @@ class PodConverter:
             affinity=spec.affinity or {},
             topology_spread=spec.topology_spread_constraints or (),
             tolerations=self._tolerations[spec.tolerations] if spec.tolerations else (),
-            volumes=tuple([_volume(raw) for raw in spec.volumes]) if spec.volumes else (),
+            volumes=tuple([volume(raw) for raw in spec.volumes]) if spec.volumes else (),
             resource_claims=_claims(spec, status) if spec.resource_claims else (),
             claim_templates=_templates(spec, status) if spec.resource_claims else {},
             runtime_class=text(spec.runtime_class_name),
@@ -347,6 +325,7 @@ class PodConverter:
             requests=parts.amounts(wire.resources.requests) if wire.resources else {},
             limits=parts.amounts(wire.resources.limits) if wire.resources else {},
             mounts={text(mount.mount_path): text(mount.name) for mount in wire.volume_mounts or ()},
+            is_privileged=bool(wire.security_context and wire.security_context.privileged),
             state=state,
             waiting_reason=text(waiting.reason) if waiting else "",
             waiting_message=message(waiting.message) if waiting else "",

@@ -1,12 +1,13 @@
 """Images, drivers and container runtimes that do not go together, and the same things where they do."""
 
 from dataclasses import replace
+from functools import partial
 
-from diagnostics.simulator.faults.entry import Fault, Twin
+from diagnostics.simulator.faults.entry import Apply, Fault, Twin
 from diagnostics.simulator.lifecycle import crash_looping, restarted, running
 from diagnostics.simulator.templates import single
 from diagnostics.simulator.timestamps import HOUR, MINUTE, seconds
-from diagnostics.simulator.workloads import PodTemplate
+from diagnostics.simulator.workloads import TOLERATES_GPU, PodTemplate, container
 from diagnostics.simulator.world import World
 
 AGE = 45 * MINUTE
@@ -97,6 +98,45 @@ def _fabric_came_late(world: World) -> None:
     world.place(deployment, world.take_spare_node(keep=8).name, 0, state)
 
 
+def _without_request(name: str, *env: tuple[str, str]) -> PodTemplate:
+    """A program that uses CUDA and asks for no GPU, on nodes that have some."""
+    box = container(
+        name,
+        _image("12.4"),
+        cpu="4",
+        memory="16Gi",
+        command=["python", f"{name}.py"],
+        env=[{"name": key, "value": value} for key, value in env],
+    )
+    return PodTemplate(containers=[box], tolerations=[TOLERATES_GPU])
+
+
+def _nobody_asked(world: World) -> None:
+    log = (
+        "Traceback (most recent call last):",
+        "    torch._C._cuda_init()",
+        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a "
+        "driver from http://www.nvidia.com/Download/index.aspx",
+    )
+    deployment = world.add("Deployment", "vision/ocr-batch", _without_request("ocr-batch"), age=AGE)
+    state = crash_looping(world.now, world.before(AGE), run_for_s=11, log=log)
+    world.place(deployment, world.pick_node(0), 0, state)
+    world.expect("no-gpu-in-container", deployment, "the container asks for no GPU")
+
+
+def _asked(world: World) -> None:
+    """The same program with a GPU that it asked for."""
+    _well(world, "ocr-batch", _image("12.4"))
+
+
+def _sees_all(world: World, *, visible: str) -> None:
+    template = _without_request("preview", ("NVIDIA_VISIBLE_DEVICES", visible))
+    deployment = world.add("Deployment", "vision/preview", template, age=5 * HOUR, activity="loaded-idle")
+    world.place(deployment, world.pick_node(0), 0, running(deployment.created + seconds(4)))
+    if visible == "all":
+        world.expect("gpu-used-unrequested", deployment, "it sees every GPU of its node")
+
+
 def _eight(name: str) -> PodTemplate:
     return single(name, 8, memory="256Gi", restart_policy="Always")
 
@@ -106,17 +146,69 @@ def _minor_version(world: World) -> None:
     _well(world, "mask-train", _image("12.8"))
 
 
+def _fault(slug: str, rule: str, twin: str, name: str, cause: str, apply: Apply, *also: str) -> Fault:
+    return Fault(slug, rule, twin, "Deployment", name, cause, apply, namespace="vision", also=also)
+
+
+def _node_fault(slug: str, rule: str, twin: str, cause: str, apply: Apply) -> Fault:
+    return Fault(slug, rule, twin, "Node", "gpu-11", cause, apply, also=("stuck-holder",))
+
+
 FAULTS = (
-    Fault(
+    _fault(
         "image-too-new",
         NEWER_DRIVER,
         "image-newer-minor",
-        "Deployment",
         "mask-train",
         "image's CUDA is of a newer major version than the driver",
         _too_new,
-        namespace="vision",
-        also=("stuck-holder",),
+        "stuck-holder",
+    ),
+    _fault(
+        "no-kernel-image",
+        "no-kernel-for-gpu",
+        "kernels-for-gpu",
+        "pose-eval",
+        "a build without code for the node's GPU",
+        _no_kernels,
+        "stuck-holder",
+    ),
+    _node_fault(
+        "nvml-mismatch",
+        "nvml-failing",
+        "nvml-well",
+        "driver library and kernel module differ",
+        _driver_upgraded,
+    ),
+    _node_fault(
+        "no-fabric-manager",
+        "fabric-manager-down",
+        "fabric-manager-late",
+        "CUDA answers 802: no fabric manager",
+        _no_fabric,
+    ),
+    _fault(
+        "gpu-not-requested",
+        "no-gpu-in-container",
+        "gpu-requested",
+        "ocr-batch",
+        "the container asks for no GPU",
+        _nobody_asked,
+    ),
+    _fault(
+        "gpus-seen-unrequested",
+        "gpu-used-unrequested",
+        "gpus-hidden",
+        "preview",
+        "NVIDIA_VISIBLE_DEVICES=all without a request",
+        partial(_sees_all, visible="all"),
     ),
 )
-TWINS = (Twin("image-newer-minor", "the image's CUDA is newer by its minor version alone", _minor_version),)
+TWINS = (
+    Twin("image-newer-minor", "the image's CUDA is newer by its minor version alone", _minor_version),
+    Twin("kernels-for-gpu", "the build has code for the node's GPU", _lower_architecture),
+    Twin("nvml-well", "library and module of the driver are one version", _nvml_well),
+    Twin("fabric-manager-late", "error 802 met once, an hour ago", _fabric_came_late),
+    Twin("gpu-requested", "the container asks for a GPU", _asked),
+    Twin("gpus-hidden", "NVIDIA_VISIBLE_DEVICES=void", partial(_sees_all, visible="void")),
+)
