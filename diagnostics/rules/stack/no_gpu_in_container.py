@@ -89,13 +89,13 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
 
 def _absence(snapshot: Snapshot, limits: Limits, one: Heard) -> Absence | None:
     """What the message comes from; None where it is no fault, or another rule's."""
+    if component_label(one.pod) is not None:
+        return None
     values = limits.of(one.pod).values
     if one.name in _AT_START:
         age = snapshot.age(one.pod.started_at or one.pod.created_at)
         is_new = age is not None and age < values.operator_failing_after
         return None if is_new else Absence(_AT_START[one.name], Confidence.HIGH)
-    if component_label(one.pod) is not None:
-        return None
     if not asks_for_gpu(one.pod, one.container):
         if one.name == "torch-without-cuda" or not is_in_trouble(snapshot, values, one.container):
             return None
