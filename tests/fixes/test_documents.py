@@ -19,7 +19,7 @@ from tests.simulated import ROOMY, seen
 schemas = pytest.importorskip("kubernetes_validate", reason="run: make install")
 
 VERSION = "1.36"
-OF_OPERATORS = {
+OF_OPERATORS: dict[str, dict[str, tuple[str, ...]]] = {
     "Job": {"batch.volcano.sh/v1alpha1": ("minAvailable", "schedulerName", "tasks")},
     "PodGroup": {
         "scheduling.volcano.sh/v1beta1": ("minMember",),
