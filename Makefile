@@ -20,10 +20,10 @@ up: ## run the dashboard on a simulated cluster, or on yours: ARGS="--kubeconfig
 test: install ## run the tests; those that need a service say so and are skipped without it
 	@$(BIN)/pytest $(ARGS)
 
-bench: install ## measure a large simulated cluster: collecting, recording, what its history takes, and every page
+bench: install ## score the rules, and measure a large simulated cluster: collecting, recording, history, every page
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-soak: install ## watch a simulated month, and kill what watches it; takes hours, ARGS=month takes one part
+soak: install ## watch healthy weeks and a month of all sorts, and kill what watches; takes hours, ARGS=month takes one part
 	@$(BIN)/python -m tests.soak $(ARGS)
 
 lint: check-format check-code check-templates check-imports check-migrations check-types ## check everything but behaviour

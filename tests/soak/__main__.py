@@ -3,4 +3,4 @@
 from tests import parts
 
 if __name__ == "__main__":
-    parts.run("tests.soak", ("month", "kills", "backfill"))
+    parts.run("tests.soak", ("healthy", "month", "kills", "backfill"))
