@@ -3,4 +3,4 @@
 from tests import parts
 
 if __name__ == "__main__":
-    parts.run("tests.bench", ("collecting", "recording", "sizes", "pages"))
+    parts.run("tests.bench", ("rules", "collecting", "recording", "sizes", "pages"))
