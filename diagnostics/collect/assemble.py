@@ -8,6 +8,7 @@ import msgspec
 
 from diagnostics.collect import devices, racks, windows
 from diagnostics.collect.claimed import with_claimed
+from diagnostics.collect.node_messages import node_signals
 from diagnostics.collect.readings import ClusterObjects, LogReadings, Readings
 from diagnostics.collect.windows import RecentSamples
 from diagnostics.gangs import gangs_of
@@ -92,7 +93,7 @@ def assemble(
         dra=objects.dra,
         gpus=gpus,
         gangs=gangs_of(pods, objects.workloads, objects.pod_groups),
-        signals=logs.signals,
+        signals=(*logs.signals, *node_signals(nodes, objects.events)),
         logs_read=logs.pods_read,
         exporters_down=readings.exporters_down,
         has_pod_labels=readings.has_pod_labels,

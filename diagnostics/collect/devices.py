@@ -46,7 +46,7 @@ def joined(
             pods_on[pod.node].append(pod)
     read_on = _by_node(nodes, pods, readings)
     silent: dict[str, list[str]] = defaultdict(list)
-    for slot in sorted({*remembered, *past.xids}):
+    for slot in sorted({*remembered, *past.xids, *past.last_active}):
         silent[slot.partition("/")[0]].append(slot)
     found: list[Gpu] = []
     for node in nodes:

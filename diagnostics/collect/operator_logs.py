@@ -51,9 +51,19 @@ def _worth_reading(pod: Pod, component: str, node: Node | None) -> frozenset[str
     own = frozenset(c.name for c in pod.containers if not c.is_init and c.state == "running")
     if component == "MIG manager" and node.labels.get("nvidia.com/mig.config.state") in _MIG_STATES:
         return own
-    if component == "device plugin" and not gpu_resources(node.allocatable):
+    if component == "device plugin" and (not gpu_resources(node.allocatable) or is_short(node)):
         return own
     return frozenset()
+
+
+def is_short(node: Node) -> bool:
+    """Less of a GPU resource is allocatable than the kubelet counts, or than feature discovery saw fitted: the plugin's
+    log says which GPU was given up."""
+    if any(node.allocatable.get(name, 0.0) < amount for name, amount in gpu_resources(node.capacity).items()):
+        return True
+    whole = node.allocatable.get("nvidia.com/gpu", 0.0) / node.gpu_replicas
+    has_mig = any("/mig-" in name for name in node.capacity)
+    return not has_mig and whole < (node.gpu_count_label or 0)
 
 
 def _has_log_of_failure(container: Container) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from diagnostics.signatures import (
+    boards,
     collectives,
     cuda,
     driver_install,
@@ -36,6 +37,7 @@ SIGNATURES: tuple[Signature, ...] = (
     *shared_memory.SIGNATURES,
     *collectives.SIGNATURES,
     *kernel.SIGNATURES,
+    *boards.SIGNATURES,
     *driver_install.SIGNATURES,
     *operator_pods.SIGNATURES,
     *cuda.SIGNATURES,

@@ -217,7 +217,6 @@ SIGNATURES = (
         r"(?:marking device as unhealthy|'\S{1,60}' device marked unhealthy: (?P<marked>[\w:-]{0,60})|marking as "
         r"unhealthy)",
         before=160,
-        is_repeated=True,
         example="XidCriticalError: Xid=79 on Device=GPU-7c2a; marking device as unhealthy.",
     ),
     Signature(
