@@ -82,6 +82,31 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     xid_recent: Annotated[
         timedelta, Meta(description="A fatal Xid is reported for this long after it was seen (ours).")
     ] = timedelta(hours=24)
+    xid_repeats_min: Annotated[
+        int, Meta(description="Xids of applications on one GPU alone that point at the GPU (ours).")
+    ] = 5
+    retired_pages_max: Annotated[
+        int, Meta(description="Retired memory pages from here on call for a new board (DCGM's health watch).")
+    ] = 63
+    link_busy_min_ratio: Annotated[
+        float,
+        Meta(description="Utilisation from which a link or clock is judged: idle GPUs lower both (ours)."),
+    ] = 0.3
+    nvlink_crc_errors_per_h_max: Annotated[
+        float, Meta(description="CRC errors that NVLink repeats an hour: more is a bad link (ours).")
+    ] = 1000.0
+    pcie_replays_per_min_max: Annotated[
+        float, Meta(description="PCIe replays a minute: more is a bad link (DCGM's health watch).")
+    ] = 8.0
+    clock_loss_min_ratio: Annotated[
+        float, Meta(description="A clock this far below the highest costs work (ours).")
+    ] = 0.1
+    slowdown_min_ratio: Annotated[
+        float, Meta(description="Share of the window with lowered clocks that costs work (ours).")
+    ] = 0.05
+    lemon_incidents_min: Annotated[
+        int, Meta(description="Incidents of a node and its GPUs in 30 days that make it a lemon (ours).")
+    ] = 4
     terminating_grace: Annotated[
         timedelta, Meta(description="Past deletionTimestamp by this much is stuck terminating (ours).")
     ] = timedelta(minutes=2)

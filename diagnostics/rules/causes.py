@@ -1,8 +1,9 @@
 """Root cause over symptom, resolved in one place: which finding explains which.
 
-A rule declares by slug what may explain its findings: `caused_by` for what befalls the same pod, or the node that one
-of the two is about; `starved_by` for what holds, on a node that the waiting pod could use, the room that it lacks. Two
-pods that merely share a node explain nothing. Causes of causes are not repeated: each finding names the nearest ones.
+A rule declares by slug what may explain its findings: `caused_by` for what befalls the same pod or the same GPU, or the
+node that one of the two is about; `starved_by` for what holds, on a node that the waiting pod could use, the room that
+it lacks. Two pods that merely share a node explain nothing. Causes of causes are not repeated: each finding names the
+nearest ones.
 """
 
 from collections import defaultdict
@@ -35,10 +36,14 @@ def linked(findings: Sequence[Finding], rules: Mapping[str, Rule]) -> list[Findi
 
 
 def _explains(cause: Finding, symptom: Finding, *, starves: bool) -> bool:
-    if set(cause.pods) & set(symptom.pods):
+    if set(cause.pods) & set(symptom.pods) or _key(cause) == _key(symptom):
         return True
     about_a_node = "Node" in {cause.subject.kind, symptom.subject.kind}
     return (starves or about_a_node) and bool(set(cause.nodes) & set(symptom.nodes))
+
+
+def _key(finding: Finding) -> tuple[str, str, str]:
+    return finding.subject.kind, finding.subject.namespace, finding.subject.name
 
 
 def _nearest(finding: Finding, links: Mapping[str, list[Finding]]) -> tuple[str, ...]:

@@ -36,17 +36,26 @@ SIGNATURES = (
     Signature(
         name="remapped-rows",
         needles=("Remapped Rows",),
-        pattern=r"Remapped Rows",
+        pattern=rf"(?:GPU {_PCI}(?:(?!GPU [0-9a-fA-F]{{8}}:)[^|]){{0,5000}}?)?Remapped Rows",
         fields={
             "correctable": r"(?<![A-Za-z])Correctable Error : (?P<correctable_count>\d{1,6})",
             "uncorrectable": r"Uncorrectable Error : (?P<uncorrectable_count>\d{1,6})",
             "pending": r"Pending : (?P<pending>Yes|No)",
             "failed": r"Remapping Failure Occurred : (?P<failed>Yes|No)",
         },
-        before=0,
+        before=5000,
         reach=400,
         example="Remapped Rows Correctable Error : 0 Uncorrectable Error : 4 Pending : Yes Remapping Failure "
         "Occurred : No Bank Remap Availability Histogram Max : 636 bank(s)",
+    ),
+    Signature(
+        name="nvlink-active",
+        needles=("GB/s",),
+        pattern=r"Link \d{1,2}: [\d.]{1,9} GB/s",
+        before=24,
+        reach=8,
+        is_repeated=True,
+        example="Link 0: 26.562 GB/s",
     ),
     Signature(
         name="nvlink-inactive",

@@ -32,6 +32,7 @@ XID_TEXTS = {
     31: "GPU memory page fault",
     43: "GPU stopped processing",
     48: "Double Bit ECC Error",
+    69: "Graphics Engine class error",
     79: "GPU has fallen off the bus",
     94: "Contained ECC error",
     95: "Uncontained ECC error",

@@ -9,7 +9,8 @@ Processes on the GPU end or hang, and a collective job stops on all of its nodes
 until it is reset.
 
 ## Evidence
-Changes of the Xid metric within the window, and Xids that earlier polls saw to happen, no older than `xid_recent`.
+Changes of the Xid metric within the window, Xids that earlier polls saw to happen, and kernel lines that logs and
+node events quote, no older than `xid_recent`.
 
 ## Not reported
 Xids of the application (13, 31, 43, 45, 68, 69 and their like): the GPU goes on. Contained memory errors (94) and row
@@ -28,6 +29,7 @@ from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject, U
 from diagnostics.limits import Limits
 from diagnostics.quantities import percent, rfc3339, span
 from diagnostics.rules.base import rule
+from diagnostics.rules.hardware.cards import card_slot, cards, xids_of
 from diagnostics.rules.hardware.xid_fix import xid_fix
 from diagnostics.snapshot import Gpu, Snapshot, Source, XidSeen
 from diagnostics.text import listed, printable
@@ -42,49 +44,25 @@ NEAR = timedelta(seconds=60)
     slug="fatal-xid",
     severity=Severity.CRITICAL,
     needs={Source.NODES, Source.METRICS, Source.WINDOW},
-    uses={Source.PODS},
+    uses={Source.PODS, Source.LOGS, Source.EVENTS},
     hold=1,
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     """One hit per physical GPU; MIG instances of one GPU are one."""
-    cards: dict[str, list[Gpu]] = {}
-    for gpu in snapshot.gpus:
-        if gpu.is_named:
-            cards.setdefault(card_slot(gpu), []).append(gpu)
-    for slot, gpus in cards.items():
-        subject = Subject(kind="GPU", name=slot, uid=gpus[0].uuid or "")
-        recent = limits.of(subject).values.xid_recent
-        seen = _seen(snapshot, slot, gpus)
+    for card in cards(snapshot):
+        gpus = list(card.gpus)
+        recent = limits.of(card.subject).values.xid_recent
+        seen = xids_of(snapshot, card)
         dated = [(at, x) for x in seen if (at := x.last_at) and snapshot.taken_at - at <= recent]
         fatal = [(at, x, row) for at, x in dated if (row := lookup(x.code)) and _is_fatal(row, x, gpus)]
         if fatal:
-            yield _hit(snapshot, subject, gpus, fatal, dated, recent)
-        elif not seen and not any(
-            g.window is not None and g.metrics and g.metrics.xid is not None for g in gpus
+            yield _hit(snapshot, card.subject, gpus, fatal, dated, recent)
+        elif (
+            card.is_measured
+            and not seen
+            and not any(g.window is not None and g.metrics and g.metrics.xid is not None for g in gpus)
         ):
-            yield Unjudged(subject, "its Xid metric is not collected over the window")
-
-
-def card_slot(gpu: Gpu) -> str:
-    """The physical GPU's slot: without the MIG instance."""
-    return gpu.slot.partition("/mig-")[0]
-
-
-def _seen(snapshot: Snapshot, slot: str, gpus: list[Gpu]) -> list[XidSeen]:
-    """Each code once, with the newest time at which it was seen to happen."""
-    newest: dict[int, XidSeen] = {}
-    slots = {slot, *(g.slot for g in gpus)}
-    told = [x for g in gpus if g.window for x in g.window.xids]
-    told += [x for s in sorted(slots) for x in snapshot.past.xids.get(s, ())]
-    for xid in told:
-        known = newest.get(xid.code)
-        if known is None or _when(xid) > _when(known):
-            newest[xid.code] = xid
-    return list(newest.values())
-
-
-def _when(xid: XidSeen) -> float:
-    return xid.last_at.timestamp() if xid.last_at else float("-inf")
+            yield Unjudged(card.subject, "its Xid metric is not collected over the window")
 
 
 def _is_fatal(row: Xid, xid: XidSeen, gpus: list[Gpu]) -> bool:
@@ -167,10 +145,10 @@ def _evidence(
         times = f", {xid.count} times" if xid.count and xid.count > 1 else ""
         yield Evidence(
             f"Xid {xid.code}", f"{row.meaning}; last seen {span(snapshot.age(at))} ago ({rfc3339(at)}){times}",
-            source=where,
+            source="kernel log line" if xid.message else where,
         )  # fmt: skip
         if xid.message:
-            yield Evidence("kernel's words", printable(xid.message, 300), source=where)
+            yield Evidence("kernel's words", printable(xid.message, 300), source="kernel log line")
     for at, xid in dated:
         if xid.code in codes:
             continue

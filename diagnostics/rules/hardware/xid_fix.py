@@ -23,8 +23,8 @@ def xid_fix(snapshot: Snapshot, gpus: list[Gpu], row: Xid, action: XidAction, xi
             steps.see_pods_on_node(node),
             steps.read_kernel_log(node),
             steps.cordon(node),
-            *_repair(snapshot, gpus[0], action, alone=alone),
-            _see_all_offered(node),
+            *repair(snapshot, gpus[0], action, alone=alone),
+            see_all_offered(node),
             msgspec.structs.replace(steps.uncordon(node), kind=StepKind.RESTORE),
             steps.verify_finding_gone(
                 f"No new Xid {row.code} on this GPU; the finding ends {span(xid_recent)} after the last."
@@ -47,7 +47,7 @@ def can_be_reset_alone(snapshot: Snapshot, gpus: list[Gpu]) -> bool:
     return is_free and major is not None and major >= reset_steps.AMPERE
 
 
-def _repair(snapshot: Snapshot, gpu: Gpu, action: XidAction, *, alone: bool) -> tuple[Step, ...]:
+def repair(snapshot: Snapshot, gpu: Gpu, action: XidAction, *, alone: bool) -> tuple[Step, ...]:
     """From the mildest to what loses something, then the device plugin anew: it never takes a GPU back by itself."""
     name, node = gpu.node, snapshot.node_by_name.get(gpu.node)
     pods = snapshot.pods_by_node.get(name, [])
@@ -58,7 +58,7 @@ def _repair(snapshot: Snapshot, gpu: Gpu, action: XidAction, *, alone: bool) -> 
         *((reset_steps.stop_clients(name, switches),) if switches else ()),
         *(() if alone else (reset_steps.drain(name, pods),)),
         reset_steps.reset_gpu(gpu, node, pods),
-        reset_steps.start_clients(name, switches) if switches else _restart_plugin(name, pods),
+        reset_steps.start_clients(name, switches) if switches else restart_plugin(name, pods),
     )
 
 
@@ -77,7 +77,7 @@ def _by_hand(node: str, action: XidAction) -> Step:
     )
 
 
-def _restart_plugin(node: str, pods: list[Pod]) -> Step:
+def restart_plugin(node: str, pods: list[Pod]) -> Step:
     plugins = [p for p in pods if p.labels.get("app") == PLUGIN_APP]
     namespace = plugins[0].namespace if plugins else steps.OPERATOR_NAMESPACE
     restart = steps.restart_pod_on_node(
@@ -90,7 +90,7 @@ def _restart_plugin(node: str, pods: list[Pod]) -> Step:
     return msgspec.structs.replace(restart, kind=StepKind.RESTORE)
 
 
-def _see_all_offered(node: str) -> Step:
+def see_all_offered(node: str) -> Step:
     return Step(
         kind=StepKind.VERIFY,
         title=f"Compare capacity and allocatable of node {node}",

@@ -7,6 +7,7 @@ is the same thing with one decisive fact changed, so that nothing is to be found
 from collections.abc import Iterable
 
 from diagnostics.simulator.faults import (
+    boards,
     crowding,
     cuda_memory,
     cuda_stack,
@@ -33,6 +34,7 @@ _FAMILIES = (
     gangs,
     hardware,
     stranded,
+    boards,
     idle,
     oom_killed,
     cuda_memory,

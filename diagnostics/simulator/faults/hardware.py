@@ -1,6 +1,7 @@
 """GPUs that report an Xid: fatal ones, and those that are an application's fault or long past."""
 
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 
 from diagnostics.simulator.devices import BUSES, Device
@@ -60,12 +61,14 @@ def _uncontained(world: World) -> None:
     world.expect("fatal-xid", device, "uncontained memory error")
 
 
-def _application(world: World, *, xid: int) -> None:
+def _application(world: World, *, xid: int, age: timedelta = SINCE) -> None:
     """The program reads where it must not: its process dies and starts again, the GPU is well."""
     pod = world.add(
         "Pod", f"vision/kernel-lab-{xid}", single("lab", 1, restart_policy="Always"), age=3 * HOUR
     )
-    since = world.before(SINCE)
+    if xid == 43:
+        world.expect("application-xid", pod, "a fault of the program")
+    since = world.before(age)
     if world.now < since:
         world.place(pod, world.pick_node(1))
         return
@@ -87,17 +90,43 @@ def _slot(node: str, index: int) -> str:
 def _fault(code: int, twin: str, name: str, cause: str) -> Fault:
     apply = {79: _fallen, 95: _uncontained, 119: _silent}[code]
     return Fault(
-        f"xid-{code}", "fatal-xid", twin, "GPU", name, cause, apply, also=("fewer-gpus-than-fitted",)
-    )
+        f"xid-{code}", "fatal-xid", twin, "GPU", name, cause, apply,
+        also=("fewer-gpus-than-fitted", "reported-unhealthy", "lost-gpu"),
+    )  # fmt: skip
 
 
 FAULTS = (
+    Fault(
+        "xid-43",
+        "application-xid",
+        "xid-69-of-before",
+        "Pod",
+        "kernel-lab-43",
+        "a fault of the program",
+        partial(_application, xid=43),
+        namespace="vision",
+    ),
     _fault(79, "standing-xid", _slot(FALLEN_NODE, FALLEN_INDEX), "fallen off the bus"),
     _fault(95, "application-xid", _slot(ECC_NODE, ECC_INDEX), "uncontained memory error"),
     _fault(119, "application-xid-13", _slot(SILENT_NODE, SILENT_INDEX), "GSP RPC timeout"),
 )
 TWINS = (
+    Twin(
+        "xid-69-of-before",
+        "the code stands since before anybody looked",
+        partial(_application, xid=69, age=2 * HOUR),
+    ),
     Twin("standing-xid", "the code is hours old and has not changed", _standing),
-    Twin("application-xid", "Xid 31: the application's fault", partial(_application, xid=31)),
-    Twin("application-xid-13", "Xid 13: the application's fault", partial(_application, xid=13)),
+    Twin(
+        "application-xid",
+        "Xid 31: the application's fault",
+        partial(_application, xid=31),
+        also=("application-xid",),
+    ),
+    Twin(
+        "application-xid-13",
+        "Xid 13: the application's fault",
+        partial(_application, xid=13),
+        also=("application-xid",),
+    ),
 )

@@ -1,0 +1,86 @@
+"""A node whose hardware fails again and again, far more often than its neighbours.
+
+## Meaning
+Over the last 30 days incidents of this node and of its GPUs opened `lemon_incidents_min` times or more, and several
+times as often as on the median node. Each was put right, and none for good.
+
+## Impact
+Large jobs that land on it fail again and again, and start over from their last checkpoint. Resets and reboots cost more
+than a repair would.
+
+## Evidence
+Incidents of earlier polls by node, from the stored history.
+
+## Not reported
+One-shot runs, which have no history. Trouble that all nodes have, such as a driver update: it is no property of one.
+
+## References
+https://arxiv.org/abs/2410.21680
+"""
+
+import statistics
+from collections.abc import Iterator
+
+from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
+from diagnostics.fixes import Fix, steps
+from diagnostics.limits import Limits
+from diagnostics.rules.base import rule
+from diagnostics.rules.hardware.board_fix import vendor
+from diagnostics.snapshot import Node, Snapshot, Source
+from diagnostics.text import counted
+
+TIMES_THE_MEDIAN = 3
+"""Fewer may be chance, or trouble that all nodes have (ours)."""
+
+
+@rule(
+    code="GPU108",
+    slug="lemon-node",
+    severity=Severity.WARNING,
+    needs={Source.NODES},
+    hold=1,
+)
+def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
+    """One hit per repeat offender."""
+    nodes = [node for node in snapshot.nodes if snapshot.gpus_by_node.get(node.name)]
+    counts = {node.name: snapshot.past.incidents.get(node.name, 0) for node in nodes}
+    for node in nodes:
+        count = counts[node.name]
+        others = [c for name, c in counts.items() if name != node.name]
+        usual = statistics.median(others) if others else 0.0
+        least = limits.of(Subject.of_node(node)).values.lemon_incidents_min
+        if count >= least and count >= TIMES_THE_MEDIAN * usual:
+            yield _hit(snapshot, node, count, usual, len(others))
+
+
+def _hit(snapshot: Snapshot, node: Node, count: int, usual: float, others: int) -> Hit:
+    gpus = snapshot.gpus_by_node.get(node.name, [])
+    return Hit(
+        subject=Subject.of_node(node),
+        cause="repeat-offender",
+        title=f"Node {node.name} failed {count} times in 30 days",
+        summary=f"{counted(count, 'incident')} of node {node.name} and its GPUs opened in 30 days; the median node had "
+        f"{usual:g}. What put it right did not last: have it examined before it gets large jobs again.",
+        evidence=(
+            Evidence("incidents of this node", str(count), "in 30 days", "stored incidents of Node and GPU"),
+            Evidence("median of the other nodes", f"{usual:g}", "in 30 days", f"{others} nodes"),
+        ),
+        confidence=Confidence.MEDIUM,
+        gpus=len(gpus),
+        nodes=(node.name,),
+        fix=Fix(
+            f"Keep large jobs off {node.name} and have its hardware examined",
+            (
+                steps.describe_node(node.name),
+                steps.see_pods_on_node(node.name),
+                steps.read_kernel_log(node.name),
+                steps.cordon(node.name),
+                steps.verify_finding_gone(
+                    "No further incident for 30 days; uncordon the node after it was examined."
+                ),
+                vendor(
+                    "A node that fails again and again after resets needs parts: show the list of its incidents."
+                ),
+            ),
+        ),
+    )
