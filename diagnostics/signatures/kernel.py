@@ -29,6 +29,13 @@ SIGNATURES = (
         example="NVRM: GPU 0000:18:00.0: GPU has fallen off the bus.",
     ),
     Signature(
+        name="gpu-power-missing",
+        needles=("power cables connected",),
+        pattern=rf"NVRM: GPU {_PCI}: GPU does not have the necessary power cables connected",
+        before=80,
+        example="NVRM: GPU 0000:01:00.0: GPU does not have the necessary power cables connected.",
+    ),
+    Signature(
         name="gpu-init-failed",
         needles=("m_init_adapter failed", "mInitAdapter failed"),
         pattern=rf"NVRM: GPU {_PCI}: [Rr](?:m_init_adapter|mInitAdapter) failed",

@@ -72,6 +72,10 @@ class Card:
         """Of its window."""
         return next((g.window.span for g in self.gpus if g.window is not None), None)
 
+    def listing(self, name: str) -> Told | None:
+        """The newest part of `nvidia-smi -q` of this name that a log has of it."""
+        return next((line for line in reversed(self.told) if line.signal.signal == name), None)
+
     @property
     def answers(self) -> bool:
         """Some measurement came back; the Xid gauge alone is DCGM's memory."""

@@ -8,7 +8,8 @@ rack, or a hardware slowdown without a further reason.
 The GPU computes more slowly, and a collective job goes as slowly as its slowest GPU. Heat shortens the board's life.
 
 ## Evidence
-Clock event reasons and clock of a moment at which the GPU works; the share of the window with lowered clocks.
+Clock event reasons and clock of a moment at which the GPU works; the share of the window with lowered clocks;
+the reasons that `nvidia-smi -q` shows as active in a log.
 
 ## Not reported
 A GPU at its power cap: that is normal at full load. Idle GPUs, whose clocks are low anyway. Clocks that somebody set.
@@ -28,15 +29,16 @@ from diagnostics.quantities import percent, span
 from diagnostics.rules.base import rule
 from diagnostics.rules.hardware.board_fix import vendor
 from diagnostics.rules.hardware.cards import Card, cards
+from diagnostics.rules.hardware.told import CLOCKS
 from diagnostics.snapshot import Snapshot, Source
 
 HW_SLOWDOWN, SW_THERMAL, HW_THERMAL, POWER_BRAKE = 0x8, 0x20, 0x40, 0x80
 """Bits of NVML's clock event reasons."""
 _REASONS = (
-    (POWER_BRAKE, "power-brake", "the power supply or the rack brakes it"),
-    (HW_THERMAL, "thermal-slowdown", "it is too hot (hardware slowdown)"),
-    (SW_THERMAL, "thermal-slowdown", "it is too hot (software slowdown)"),
-    (HW_SLOWDOWN, "hardware-slowdown", "the hardware slows it down"),
+    (POWER_BRAKE, "power_brake", "power-brake", "the power supply or the rack brakes it"),
+    (HW_THERMAL, "hw_thermal", "thermal-slowdown", "it is too hot (hardware slowdown)"),
+    (SW_THERMAL, "sw_thermal", "thermal-slowdown", "it is too hot (software slowdown)"),
+    (HW_SLOWDOWN, "hw_slowdown", "hardware-slowdown", "the hardware slows it down"),
 )
 
 
@@ -45,13 +47,17 @@ _REASONS = (
     slug="clocks-held-down",
     severity=Severity.WARNING,
     needs={Source.NODES, Source.METRICS},
-    uses={Source.WINDOW, Source.PODS},
+    uses={Source.WINDOW, Source.PODS, Source.LOGS},
     hold=3,
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     """One hit per physical GPU."""
     everyone = cards(snapshot)
     for card in everyone:
+        listed = _listed(card)
+        if listed is not None:
+            yield _hit(everyone, card, *listed, _share(card))
+            continue
         if not card.answers:
             continue
         values = limits.of(card.subject).values
@@ -66,6 +72,15 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
             yield _hit(everyone, card, *found, share)
 
 
+def _listed(card: Card) -> tuple[str, str] | None:
+    """What `nvidia-smi -q` says in a log."""
+    line = card.listing(CLOCKS)
+    active = (
+        {key for key, word in line.signal.words.items() if word == "Active"} if line is not None else set()
+    )
+    return next(((cause, why) for _, key, cause, why in _REASONS if key in active), None)
+
+
 def _share(card: Card) -> float | None:
     """Share of the window with clocks lowered by heat."""
     grown = card.grown("thermal_violation_s")
@@ -77,7 +92,7 @@ def _found(
 ) -> tuple[str, str] | None:
     """Cause slug and why, where it costs clock."""
     loss = _loss(card)
-    bit, cause, why = next((r for r in _REASONS if (reasons or 0) & r[0]), (0, "", ""))
+    bit, _, cause, why = next((r for r in _REASONS if (reasons or 0) & r[0]), (0, "", "", ""))
     lasts = share is not None and share >= values.slowdown_min_ratio
     if not bit:
         # The reason is not collected, or is not set at this moment.
@@ -123,9 +138,11 @@ def _hit(everyone: list[Card], card: Card, cause: str, why: str, share: float | 
 
 
 def _evidence(card: Card, share: float | None, others: list[str]) -> Iterator[Evidence]:
+    if (line := card.listing(CLOCKS)) is not None:
+        yield line.evidence("nvidia-smi -q")
     reasons = card.metric("clock_event_reasons")
     if reasons is not None:
-        told = [why for bit, _, why in _REASONS if reasons & bit]
+        told = [why for bit, *_, why in _REASONS if reasons & bit]
         text = f"{reasons:#x}" + (f": {', '.join(told)}" if told else "")
         yield Evidence("clock event reasons", text, source="DCGM_FI_DEV_CLOCKS_EVENT_REASONS")
     if (clock := card.metric("sm_clock_mhz")) is not None:

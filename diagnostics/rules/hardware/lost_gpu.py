@@ -25,7 +25,7 @@ https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html
 from collections import defaultdict
 from collections.abc import Iterator
 
-from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
+from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject, Unjudged
 from diagnostics.limits import Limits
 from diagnostics.operator_components import component_label
 from diagnostics.quantities import span
@@ -37,9 +37,14 @@ from diagnostics.snapshot import Gpu, Snapshot, Source, SourceState
 from diagnostics.xid import XidAction
 
 FELL = "gpu-fallen-off-bus"
-_CAUSES = {"gpu-fallen-off-bus": FELL, "gpu-init-failed": "gpu-not-initialised"}
+_CAUSES = {
+    "gpu-fallen-off-bus": FELL,
+    "gpu-init-failed": "gpu-not-initialised",
+    "gpu-power-missing": "auxiliary-power-missing",
+}
 _WORDS = {
     FELL: "it has fallen off the bus",
+    "auxiliary-power-missing": "its power cables are not connected",
     "gpu-not-initialised": "the driver cannot initialise it",
     "gpu-not-answering": "driver and NVML cannot reach it",
     "gpu-vanished": "its metrics ended and the node no longer offers it",
@@ -55,7 +60,7 @@ _WORDS = {
     uses={Source.METRICS, Source.PODS, Source.LOGS, Source.EVENTS},
     caused_by=("fatal-xid",),
 )
-def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
+def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     """One hit per board; where a line names no board, one per node."""
     on_node: dict[str, list[Card]] = defaultdict(list)
     named: set[str] = set()
@@ -71,22 +76,23 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
         if lines:
             named.add(card.node)
             yield _told(snapshot, card, lines)
-        elif _is_silent(snapshot, card, on_node[card.node]):
-            named.add(card.node)
-            yield _silent(snapshot, card, on_node[card.node])
+        elif _is_silent(snapshot, card):
+            if snapshot.source(Source.METRICS).state is not SourceState.OK:
+                yield Unjudged(card.subject, "it is not offered, and not all metrics could be read")
+            elif any(c.answers for c in on_node[card.node]):
+                named.add(card.node)
+                yield _silent(snapshot, card, on_node[card.node])
     for node, lines in _nameless(snapshot).items():
         if node not in named:
             yield _of_node(snapshot, node, lines)
 
 
-def _is_silent(snapshot: Snapshot, card: Card, neighbours: list[Card]) -> bool:
-    """It measured once and does not now, its neighbours do, and the node does not offer it."""
+def _is_silent(snapshot: Snapshot, card: Card) -> bool:
+    """It measured once and does not now, and the node does not offer it."""
     node = snapshot.node_by_name.get(card.node)
-    if node is None or node.is_ready is False or snapshot.source(Source.METRICS).state is not SourceState.OK:
-        return False
     is_known = card.gpu.pci is not None and card.is_measured
     is_withdrawn = any(g.is_healthy is False for g in card.gpus)
-    return is_known and is_withdrawn and not card.answers and any(c.answers for c in neighbours)
+    return node is not None and node.is_ready is not False and is_known and is_withdrawn and not card.answers
 
 
 def _told(snapshot: Snapshot, card: Card, lines: list[Told]) -> Hit:
@@ -125,7 +131,7 @@ def _hit(snapshot: Snapshot, card: Card, cause: str, facts: list[Evidence], more
         fix=board_fix(
             snapshot,
             card,
-            XidAction.REBOOT,
+            XidAction.CHECK_MECHANICALS if cause == "auxiliary-power-missing" else XidAction.REBOOT,
             summary=f"Drain {card.node}, power it off and on, and see whether {card.name} comes back",
             gone="The GPU has metrics again, and the node offers all of its GPUs.",
             why_escalate="A GPU that is lost again after a power cycle has a bad seat, riser, power supply or board.",

@@ -11,7 +11,8 @@ jobs crash. Uncorrectable errors that come again end the programs that meet them
 
 ## Evidence
 Flags and counters of DCGM, by how much uncorrectable errors rose over the window, Xids 63, 92 and 94 that were seen to
-happen, and the block "Remapped Rows" of `nvidia-smi -q` in a log.
+happen, and the blocks "Remapped Rows" and "Retired
+Pages" of `nvidia-smi -q` in a log.
 
 ## Not reported
 Remapped rows of the past: they are repaired. Corrected errors, unless the driver itself calls their rate high (Xid 92).
@@ -30,8 +31,8 @@ from diagnostics.limits import Limits, Thresholds
 from diagnostics.quantities import span
 from diagnostics.rules.base import rule
 from diagnostics.rules.hardware.board_fix import board_fix, watch_fix
-from diagnostics.rules.hardware.cards import Card, card_slot, cards, xids_of
-from diagnostics.rules.hardware.told import REMAPPED, Told, told
+from diagnostics.rules.hardware.cards import Card, cards, xids_of
+from diagnostics.rules.hardware.told import REMAPPED, RETIRED
 from diagnostics.snapshot import Snapshot, Source
 from diagnostics.xid import XidAction
 
@@ -54,36 +55,36 @@ class _Trouble(NamedTuple):
     code="GPU103",
     slug="memory-errors",
     severity=Severity.WARNING,
-    needs={Source.NODES},
-    uses={Source.METRICS, Source.WINDOW, Source.LOGS, Source.PODS},
+    needs={Source.NODES, Source.METRICS},
+    uses={Source.WINDOW, Source.LOGS, Source.PODS},
     caused_by=("fatal-xid",),
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     """One hit per physical GPU."""
-    listings = list(told(snapshot, {REMAPPED}))
     for card in cards(snapshot):
-        mine = [line for line in listings if _is_about(snapshot, line, card)]
-        found = _trouble(snapshot, card, mine, limits.of(card.subject).values)
+        found = _trouble(snapshot, card, limits.of(card.subject).values)
         if found is not None:
             yield _hit(snapshot, card, found)
-        elif card.answers and not mine and all(card.metric(flag) is None for flag in FLAGS):
+        elif (
+            card.answers
+            and card.listing(REMAPPED) is None
+            and all(card.metric(flag) is None for flag in FLAGS)
+        ):
             yield Unjudged(card.subject, "neither remapped rows nor ECC errors are collected for it")
+        elif (
+            card.metric("ecc_uncorrectable_volatile") is not None
+            and card.grown("ecc_uncorrectable_volatile") is None
+        ):
+            yield Unjudged(card.subject, "its ECC errors have no window yet")
 
 
-def _is_about(snapshot: Snapshot, line: Told, card: Card) -> bool:
-    """A listing without a heading is of its pod's board, where that holds one only."""
-    if line.slot is not None:
-        return line.slot == card.slot
-    held = {card_slot(gpu) for gpu in snapshot.gpus_by_pod.get(line.signal.pod_key, [])}
-    return held == {card.slot}
-
-
-def _trouble(snapshot: Snapshot, card: Card, listings: list[Told], values: Thresholds) -> _Trouble | None:
-    words = listings[-1].signal.words if listings else {}
+def _trouble(snapshot: Snapshot, card: Card, values: Thresholds) -> _Trouble | None:
+    listings = [line for name in (REMAPPED, RETIRED) if (line := card.listing(name)) is not None]
+    words = {key: word for line in listings for key, word in line.signal.words.items()}
     rows = card.metric("remapped_rows_uncorrectable")
     if rows is None and listings:
-        rows = listings[-1].signal.numbers.get("uncorrectable_count")
-    facts = [line.evidence("nvidia-smi -q") for line in listings[-1:]]
+        rows = listings[0].signal.numbers.get("uncorrectable_count")
+    facts = [line.evidence("nvidia-smi -q") for line in listings]
     if rows is not None:
         facts.append(Evidence("rows remapped so far", f"{rows:.0f}", "rows", "remapped rows, uncorrectable"))
     if card.metric("row_remap_failed") or words.get("failed") == "Yes":

@@ -45,8 +45,8 @@ _FATAL = re.compile(r"(?<!Non)(?<!Non-)\bFatal\b")
     code="GPU104",
     slug="nvlink-errors",
     severity=Severity.WARNING,
-    needs={Source.NODES},
-    uses={Source.METRICS, Source.WINDOW, Source.LOGS, Source.EVENTS},
+    needs={Source.NODES, Source.METRICS},
+    uses={Source.WINDOW, Source.LOGS, Source.EVENTS},
     caused_by=("fatal-xid",),
     hold=1,
 )

@@ -9,7 +9,8 @@ Loading data and models, and every exchange over PCIe, takes longer: half the wi
 fails, and utilisation only looks a little lower. Replays that rise precede a GPU that falls off the bus.
 
 ## Evidence
-Link generation and width of DCGM beside their maxima, at a moment at which the GPU works; replays over the window.
+Link generation and width of DCGM beside their maxima, at a moment at which the GPU works; replays over the window;
+the width that `nvidia-smi -q` shows in a log.
 
 ## Not reported
 Idle GPUs: they lower the link to save power. Links at the maximum of the slot, however slow that is. A replay counter
@@ -28,6 +29,7 @@ from diagnostics.quantities import percent, span
 from diagnostics.rules.base import rule
 from diagnostics.rules.hardware.board_fix import board_fix
 from diagnostics.rules.hardware.cards import Card, cards
+from diagnostics.rules.hardware.told import PCIE
 from diagnostics.snapshot import Snapshot, Source
 from diagnostics.xid import XidAction
 
@@ -37,13 +39,19 @@ from diagnostics.xid import XidAction
     slug="pcie-degraded",
     severity=Severity.WARNING,
     needs={Source.NODES, Source.METRICS},
-    uses={Source.WINDOW, Source.PODS},
+    uses={Source.WINDOW, Source.PODS, Source.LOGS},
     caused_by=("fatal-xid",),
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     """One hit per physical GPU."""
     everyone = cards(snapshot)
     for card in everyone:
+        line = card.listing(PCIE)
+        told = line.signal.numbers if line is not None else {}
+        if line is not None and told["width_count"] < told["width_max_count"]:
+            what = f"its PCIe link has {told['width_count']:.0f} of {told['width_max_count']:.0f} lanes"
+            yield _hit(snapshot, everyone, card, "pcie-link-narrow", what, [line.evidence("nvidia-smi -q")])
+            continue
         if not card.answers:
             continue
         values = limits.of(card.subject).values
@@ -73,6 +81,8 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
                 "its PCIe link repeats much of what it sends",
                 [facts],
             )
+        elif width and widest and width < widest:
+            yield Unjudged(card.subject, "its link is narrow, but it does not work at this moment")
         elif width is None and gen is None and replays is None:
             yield Unjudged(card.subject, "neither its PCIe link nor replays over a window are collected")
 

@@ -25,7 +25,7 @@ https://learn.microsoft.com/azure/aks/gpu-health-monitoring
 
 from collections.abc import Iterator
 
-from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
+from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject, Unjudged
 from diagnostics.fixes import Fix, steps
 from diagnostics.limits import Limits
 from diagnostics.quantities import span
@@ -46,18 +46,23 @@ PASSED_OVER = frozenset({0, 13, 31, 43, 45, 68, 109})
     code="GPU109",
     slug="reported-unhealthy",
     severity=Severity.WARNING,
-    needs={Source.NODES},
-    uses={Source.PODS, Source.LOGS, Source.METRICS, Source.WINDOW},
+    needs={Source.NODES, Source.PODS},
+    uses={Source.LOGS, Source.METRICS, Source.WINDOW},
     caused_by=("fatal-xid", "lost-gpu", "memory-errors", "nvlink-errors"),
 )
-def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
+def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     """One hit per device that somebody marked, and one per node with bad conditions."""
     named: set[str] = set()
+    can_read = snapshot.source(Source.LOGS).state.is_usable
     for card in cards(snapshot):
         marks = [t for t in card.told if t.signal.signal == MARKED]
         pods = _unhealthy_in(snapshot, card)
         xids = _critical(snapshot, card)
         if not pods and not ((marks or xids) and _misses_gpus(snapshot, card.node)):
+            if any(g.is_healthy is False for g in card.gpus) and not can_read:
+                yield Unjudged(
+                    card.subject, "it is not offered, and the device plugin's log could not be read"
+                )
             continue
         named.add(card.node)
         yield _device(snapshot, card, marks, pods, xids)

@@ -9,14 +9,25 @@ from diagnostics.snapshot.pci import pci_address
 from diagnostics.text import printable
 
 XID = "xid"
-LOST = ("gpu-fallen-off-bus", "gpu-handle-lost", "nvidia-smi-err", "gpu-init-failed", "operator-gpu-lost")
+LOST = (
+    "gpu-fallen-off-bus",
+    "gpu-power-missing",
+    "gpu-handle-lost",
+    "nvidia-smi-err",
+    "gpu-init-failed",
+    "operator-gpu-lost",
+)
+"""The plainest words first."""
 MARKED = "plugin-device-unhealthy"
-REMAPPED = "remapped-rows"
+REMAPPED, RETIRED = "remapped-rows", "page-retirement"
+CLOCKS, PCIE = "clock-reasons", "pcie-link"
+LISTED = (REMAPPED, RETIRED, CLOCKS, PCIE)
+"""Parts of `nvidia-smi -q`."""
 LINK_DOWN = "nvlink-inactive"
 LINK_UP = "nvlink-active"
 SWITCH = "nvswitch-sxid"
 NO_DEVICES = "no-devices-found"
-BOARD_SIGNALS = (XID, *LOST, MARKED, REMAPPED)
+BOARD_SIGNALS = (XID, *LOST, MARKED, *LISTED)
 
 
 class Told(NamedTuple):
@@ -52,11 +63,19 @@ def _slot(signal: LogSignal, node: str, gpus: list[Gpu]) -> str | None:
         return next((_board(g) for g in gpus if g.pci == pci), f"{node}/{pci}")
     uuid = signal.words.get("device") or signal.words.get("marked")
     index = signal.numbers.get("gpu_index")
+    if signal.signal in LISTED:
+        return _only(signal, gpus)
     if uuid:
         return next((_board(g) for g in gpus if uuid in (g.uuid, g.slot.rpartition("/")[2])), None)
     if index is not None:
         return next((_board(g) for g in gpus if g.index == index), None)
     return None
+
+
+def _only(signal: LogSignal, gpus: list[Gpu]) -> str | None:
+    """A listing without a heading is of its pod's board, where that holds one only."""
+    held = {_board(gpu) for gpu in gpus if signal.pod_key in gpu.holders}
+    return held.pop() if len(held) == 1 else None
 
 
 def _board(gpu: Gpu) -> str:

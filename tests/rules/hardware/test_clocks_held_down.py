@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.rules.hardware.boards import SLOT, board, facts, found, unjudged
+from tests.builders import pod
+from tests.rules.hardware.boards import SLOT, board, facts, found, log, unjudged
 
 SLOW: dict[str, Any] = {"sm_clock_mhz": 900.0, "sm_clock_max_mhz": 1410.0}
 
@@ -59,3 +60,25 @@ def test_a_short_slowdown_is_left_alone() -> None:
 def test_does_not_judge_a_board_without_the_metrics() -> None:
     assert unjudged("GPU106", board()) == [SLOT]
     assert unjudged("GPU106", board(metrics={"clock_event_reasons": 0})) == []
+
+
+LISTING = (
+    "Clocks {word} Reasons\n  Idle : Not Active\n  SW Power Cap : Active\n  HW Slowdown : {hw}\n"
+    "    HW Thermal Slowdown : {heat}\n    HW Power Brake Slowdown : {brake}\n  SW Thermal Slowdown : Not Active\n"
+)
+
+
+@pytest.mark.parametrize("word", ["Throttle", "Event"])
+@pytest.mark.parametrize(
+    ("heat", "brake", "causes"),
+    [
+        ("Active", "Not Active", ["thermal-slowdown"]),
+        ("Not Active", "Active", ["power-brake"]),
+        ("Not Active", "Not Active", []),
+    ],
+)
+def test_reads_active_reasons_from_a_listing(word: str, heat: str, brake: str, causes: list[str]) -> None:
+    hw = "Active" if causes else "Not Active"
+    text = LISTING.format(word=word, heat=heat, brake=brake, hw=hw)
+    held = board(holders=("research/train-0",))
+    assert [f.cause for f in found("clocks-held-down", pod(), held, signals=log(text))] == causes

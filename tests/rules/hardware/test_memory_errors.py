@@ -104,3 +104,13 @@ def test_a_fatal_xid_of_the_same_gpu_explains_it() -> None:
     findings = diagnosed(board(metrics={"row_remap_pending": True}, over={"xids": (seen(95),)})).findings
     by_slug = {f.slug: f for f in findings}
     assert by_slug["memory-errors"].caused_by == (by_slug["fatal-xid"].id,)
+
+
+def test_pages_that_wait_for_retirement_are_read_from_a_listing() -> None:
+    text = "Retired Pages\n Single Bit ECC : 2\n Double Bit ECC : 1\n Pending Page Blacklist : Yes\n"
+    (finding,) = found("memory-errors", pod(), board(holders=(KEY,)), signals=log(text))
+    assert finding.cause == "row-remap-pending"
+
+
+def test_does_not_judge_a_counter_without_a_window() -> None:
+    assert unjudged("GPU103", board(metrics={"ecc_uncorrectable_volatile": 3.0})) == [SLOT]

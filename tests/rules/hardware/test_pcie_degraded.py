@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.rules.hardware.boards import SLOT, board, facts, found, unjudged
+from tests.builders import pod
+from tests.rules.hardware.boards import SLOT, board, facts, found, log, unjudged
 
 FULL: dict[str, Any] = {
     "pcie_link_gen": 5, "pcie_link_gen_max": 5, "pcie_link_width": 16, "pcie_link_width_max": 16,
@@ -49,3 +50,24 @@ def test_does_not_judge_a_board_without_the_metrics() -> None:
 
 def test_does_not_judge_by_a_maximum_that_is_unknown() -> None:
     assert found("pcie-degraded", board(metrics={"pcie_link_width": 8, "pcie_link_gen": 3})) == []
+
+
+def test_does_not_judge_a_narrow_link_of_an_idle_gpu() -> None:
+    idle = FULL | {"utilization_ratio": 0.0, "pcie_link_width": 8}
+    assert unjudged("GPU105", board(metrics=idle)) == [SLOT]
+
+
+LINK = (
+    "GPU Link Info\n PCIe Generation\n  Max : 4\n  Current : 1\n  Device Current : 1\n  Device Max : 4\n"
+    "  Host Max : 4\n"
+    " Link Width\n  Max : 16x\n  Current : {0}x\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "causes"), [(8, ["pcie-link-narrow"]), (4, ["pcie-link-narrow"]), (16, [])]
+)
+def test_reads_the_width_from_a_listing(width: int, causes: list[str]) -> None:
+    held = board(metrics=FULL, holders=("research/train-0",))
+    hits = found("pcie-degraded", pod(), held, signals=log("GPU 00000000:13:00.0\n" + LINK.format(width)))
+    assert [f.cause for f in hits] == causes

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from diagnostics.findings import Severity
-from diagnostics.snapshot import Condition, DeviceHealth, Node
+from diagnostics.snapshot import Condition, DeviceHealth, Node, Source
 from tests.builders import ago, container, gpu, node, pod
 from tests.rules.hardware.boards import SLOT, board, diagnosed, facts, found, log, seen
 
@@ -134,3 +134,8 @@ def test_a_fatal_xid_explains_a_device_that_is_marked() -> None:
     device = board(over={"xids": (seen(79),)}, holders=(KEY,), is_healthy=False)
     by_slug = {f.slug: f for f in diagnosed(holder("Unhealthy"), device).findings}
     assert by_slug["reported-unhealthy"].caused_by == (by_slug["fatal-xid"].id,)
+
+
+def test_does_not_judge_a_withdrawn_gpu_without_logs() -> None:
+    outcome = diagnosed(short(), board(is_healthy=False), without=[Source.LOGS])
+    assert [u.subject.name for u in outcome.unjudged if u.code == "GPU109"] == [SLOT]
