@@ -105,13 +105,22 @@ SIGNATURES = (
         r"|[Cc]ompiler version check failed"
         r"|(?:[Uu]nable to build|Failed to build|Error building|error building) (?:the )?(?:NVIDIA )?kernel modules?"
         r"|kernel module failed to build"
-        r"|could not insert '?nvidia\S{0,20}: (?:Exec format error|Invalid (?:module format|argument)|Unknown symbol)"
-        r"|nvidia\S{0,20}: (?:version magic '[^\n]{0,120}' should be|Unknown symbol \w{1,60}|disagrees about version)"
+        r"|could not insert '?nvidia(?!.peermem)\S{0,20}: (?:Exec format error|Invalid (?:module format|argument)|"
+        r"Unknown symbol)"
+        r"|nvidia(?!.peermem)\S{0,20}: (?:version magic '[^\n]{0,120}' should be|Unknown symbol \w{1,60}|"
+        r"disagrees about version)"
         r"|Bad return status for module build on kernel: (?P<kernel>\S{1,80})",
         before=300,
         reach=600,
         is_one_line=True,
         example="ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol 'rcu_read_unlock_strict'",
+    ),
+    Signature(
+        name="driver-peermem-not-loaded",
+        needles=("nvidia_peermem", "nvidia-peermem"),
+        pattern=r"could not insert '?nvidia[_-]peermem'?: [^\n]{3,60}|[Ff]ailed to load nvidia[_-]peermem",
+        before=60,
+        example="modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument",
     ),
     Signature(
         name="driver-secure-boot",

@@ -69,6 +69,64 @@ SIGNATURES = (
         example="WARNING: infoROM is corrupted at gpu 0000:3b:00.0",
     ),
     Signature(
+        name="toolkit-binary-missing",
+        needles=("nvidia-container-runtime",),
+        pattern=r"nvidia-container-runtime(?:\.(?:real|cdi|legacy|experimental))?\W{1,4}(?:stat: )?"
+        r"(?:executable file not found|"
+        r"no such file or directory|not found)",
+        before=60,
+        reach=160,
+        example="fork/exec /usr/local/nvidia/toolkit/nvidia-container-runtime: no such file or directory",
+    ),
+    Signature(
+        name="cdi-spec-not-made",
+        needles=("CDI spec",),
+        pattern=r"(?:[Ff]ailed to|[Ee]rror|[Uu]nable to) (?:generat|creat|sav|gett?)(?:e|ing)? (?:the )?"
+        r"CDI spec",
+        before=60,
+        reach=200,
+        example="error generating CDI specification: failed to generate CDI spec for common edits",
+    ),
+    Signature(
+        name="device-symlinks-failed",
+        needles=("/dev/char", "SYMLINK_CREATION"),
+        pattern=r"(?:[Ff]ailed to|error|Failed) (?:create|creating) (?:the )?(?:device )?(?:node )?symlinks?[^\n]{0,40}"
+        r"/dev/char|DISABLE_DEV_CHAR_SYMLINK_CREATION",
+        before=60,
+        reach=200,
+        example="Error: error validating driver installation: failed to create symlinks under /dev/char that point to "
+        "all possible NVIDIA character devices",
+    ),
+    Signature(
+        name="fabric-manager-failed",
+        needles=("abric manager", "abricmanager", "fabric-manager"),
+        pattern=r"[Ff]abric ?[Mm]anager[^\n]{0,120}(?:don't match with|does not match|version mismatch)"
+        r"|(?:[Ff]ailed|[Uu]nable) to (?:start|initialize|load) (?:the )?(?:nvidia-|NVIDIA )?[Ff]abric ?-?[Mm]anager",
+        before=60,
+        reach=240,
+        example="fabric manager NVIDIA GPU driver interface version 535.104 don't match with driver version 535.129",
+    ),
+    Signature(
+        name="waiting-for-ofed",
+        needles=("mellanox ofed", "MOFED", "mofed"),
+        pattern=r"[Ww]aiting for (?:the )?(?:mellanox ofed|MOFED|mofed)",
+        is_repeated=True,
+        example="waiting for mellanox ofed and nvidia drivers to be installed",
+    ),
+    Signature(
+        name="port-in-use",
+        needles=("address already in use",),
+        pattern=r"listen tcp[46]? \S{0,40}:(?P<port_count>\d{2,5}): bind: address already in use",
+        before=40,
+        example="Failed to Listen and Server HTTP server: listen tcp :9400: bind: address already in use",
+    ),
+    Signature(
+        name="leader-election-lost",
+        needles=("leader election lost",),
+        pattern=r"leader election lost",
+        example='{"level":"error","logger":"setup","msg":"problem running manager","error":"leader election lost"}',
+    ),
+    Signature(
         name="toolkit-cannot-configure-runtime",
         needles=(
             "containerd config",

@@ -104,3 +104,19 @@ def test_knows_a_wording(name: str, text: str) -> None:
 @pytest.mark.parametrize("text", USUAL)
 def test_takes_nothing_from_a_usual_line(text: str) -> None:
     assert names(text) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "toolkit-binary-missing",
+            'exec: "/usr/local/nvidia/toolkit/nvidia-container-runtime": stat: no such file or directory',
+        ),
+        ("driver-peermem-not-loaded", "could not insert 'nvidia_peermem': Unknown symbol in module"),
+        ("fabric-manager-failed", "Failed to start nvidia-fabricmanager"),
+    ],
+)
+def test_knows_more_wordings(name: str, text: str) -> None:
+    assert name in names(text)
+    assert "driver-does-not-build" not in names(text)

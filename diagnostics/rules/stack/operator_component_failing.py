@@ -14,7 +14,7 @@ down; without the DCGM exporter nothing can be said about use, and without featu
 State, reason, restarts and last message of each container of the operator's pods, by their labels; the lines of their
 logs and events that name a cause; image, kernel and operating system of the node; age from the pod's own timestamps;
 which components of the node are ready; fresh GPU metrics of the node, which prove that its driver is loaded; the
-node's driver upgrade state; the state of the ClusterPolicy.
+node's driver upgrade state; the state of the ClusterPolicy; what the API server answers a DaemonSet.
 
 ## Not reported
 Pods younger than `operator_failing_after`, and crash loops with fewer than `restarts_min` restarts; completed
@@ -39,6 +39,7 @@ from diagnostics.rules.stack.component_fix import component_fix
 from diagnostics.rules.stack.failures import Failure, failure_of
 from diagnostics.rules.stack.operator_resources import not_ready
 from diagnostics.rules.stack.quiet_plugin import offers_nothing
+from diagnostics.rules.stack.unmade_pods import refused_components
 from diagnostics.rules.stack.upgrades import failed_upgrades
 from diagnostics.snapshot import Event, LogSignal, Pod, Snapshot, Source
 from diagnostics.text import counted
@@ -63,7 +64,7 @@ _TOOLKIT = "nvidia-container-toolkit-daemonset"
     slug="operator-component-failing",
     severity=Severity.CRITICAL,
     needs={Source.PODS},
-    uses={Source.NODES, Source.EVENTS, Source.METRICS, Source.LOGS, Source.CUSTOM},
+    uses={Source.NODES, Source.EVENTS, Source.METRICS, Source.LOGS, Source.CUSTOM, Source.WORKLOADS},
     caused_by=("nvml-failing", "fabric-manager-down"),
     hold=1,
 )
@@ -83,7 +84,9 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
         failing.sort(key=partial(_place, failing))
         yield _hit(snapshot, subject, failing)
     yield from failed_upgrades(snapshot, {subject.name for subject in by_place})
-    yield from not_ready(snapshot, limits, has_failing=bool(by_place))
+    refused = list(refused_components(snapshot))
+    yield from refused
+    yield from not_ready(snapshot, limits, has_failing=bool(by_place or refused))
 
 
 def _told(snapshot: Snapshot, pod: Pod) -> tuple[list[LogSignal], list[Event]]:

@@ -188,6 +188,36 @@ REPAIRS = {
         "The handler `nvidia` must stand in the configuration that the container runtime reads: CONTAINERD_CONFIG in "
         "toolkit.env names it. It restarts the container runtime: running containers go on." + _ALL_NODES,
     ),
+    "toolkit-binaries-missing": (
+        "Have the toolkit install its programs again, or take its runtime out of the configuration",
+        Risk.DISRUPTIVE,
+        "The container runtime is configured to call programs of the toolkit that are not on the node, as after the "
+        "operator was removed or its directory was cleaned. It restarts the container runtime: running containers go "
+        "on.",
+    ),
+    "device-symlinks-failed": (
+        "Switch the validator's links under /dev/char off",
+        Risk.DISRUPTIVE,
+        "DISABLE_DEV_CHAR_SYMLINK_CREATION=true in validator.driver.env, where the GPU is too new for the validator's "
+        "list or the node's cgroup driver does not need the links." + _ALL_NODES,
+    ),
+    "peermem-module-not-loaded": (
+        "Load the network driver before the GPU driver",
+        Risk.DESTRUCTIVE,
+        "nvidia_peermem needs the RDMA network driver to be there first: then the GPU driver is loaded again."
+        + _GPU_PODS,
+    ),
+    "network-driver-not-ready": (
+        "Bring the RDMA network driver up first",
+        Risk.DISRUPTIVE,
+        "With driver.rdma.enabled the GPU driver waits for it: install it, or set useHostMofed." + _ALL_NODES,
+    ),
+    "port-already-in-use": (
+        "End the other program that listens on this port, or choose another one",
+        Risk.DISRUPTIVE,
+        "A second exporter on the node's network has it, often one that was installed on its own."
+        + _ALL_NODES,
+    ),
     "component-out-of-memory": (
         "Raise the component's memory limit",
         Risk.DISRUPTIVE,
