@@ -65,7 +65,7 @@ from diagnostics.text import counted, listed, printable
         Source.STORAGE,
         Source.POLICY,
     },
-    caused_by=("fewer-gpus-than-fitted", "operator-component-failing", "stranded-gpus"),
+    caused_by=("fewer-gpus-than-fitted", "operator-component-failing", "stranded-gpus", "preemption-loop"),
     starved_by=("stuck-holder",),
     hold=1,
 )

@@ -40,3 +40,9 @@ def test_stranded_gpus_are_blamed_on_those_who_take_the_cpu() -> None:
     (found,) = diagnosed("stranded-gpus").findings
     assert found.cause == "cpu-taken-by-pods-without-gpus"
     assert "tokenise" in found.summary
+
+
+def test_a_job_that_is_pushed_out_again_and_again() -> None:
+    (found,) = diagnosed("preemption-loop").findings
+    assert found.cause == "victim-comes-back"
+    assert "preempted 5 times within 40 min" in found.title
