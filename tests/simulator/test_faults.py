@@ -6,7 +6,9 @@ import pytest
 
 from diagnostics.simulator.exporter import page
 from diagnostics.simulator.faults import CATALOGUE, TWINS
+from diagnostics.simulator.manifests.nodes import encoded_node
 from diagnostics.simulator.manifests.pods import pod_object
+from diagnostics.simulator.pod_rules import refusal_by_pods
 from diagnostics.simulator.scheduling import refusals, usage_of
 from diagnostics.simulator.world import World
 from tests.simulator.simulated import NOW, world
@@ -27,13 +29,28 @@ RULES = {
     "idle-gpu",
     "fatal-xid",
     "stuck-holder",
+    "application-xid",
+    "clocks-held-down",
+    "fabric-manager-down",
+    "gpu-used-unrequested",
+    "lost-gpu",
+    "memory-errors",
+    "no-gpu-in-container",
+    "no-kernel-for-gpu",
+    "nvlink-errors",
+    "nvml-failing",
+    "pcie-degraded",
+    "preemption-loop",
+    "reported-unhealthy",
+    "stranded-gpus",
 }
 
 
 def _look(built: World) -> object:
-    """All that can be seen of it from outside, save the event list, which follows from the pods."""
+    """All that can be seen of it from outside, save the events of pods, which follow from them."""
     pods = {p.uid: pod_object(p) for p in built.pods}
-    return pods, [(n.allocatable(), n.capacity(), page(built, n)) for n in built.nodes.values()]
+    nodes = [(encoded_node(built, n), page(built, n)) for n in built.nodes.values()]
+    return pods, nodes, built.notes, built.claims, built.quotas
 
 
 def test_every_rule_has_a_fault_and_every_fault_a_twin() -> None:
@@ -76,7 +93,11 @@ def test_a_pod_that_waits_for_a_node_fits_on_none(slug: str) -> None:
             has_claim = any("persistentVolumeClaim" in v for v in pod.workload.template.volumes)
             if pod.state.unscheduled != "Unschedulable" or has_claim:
                 continue
-            assert all(refusals(n, usage.get(n.name, {}), pod.workload)[0] for n in built.nodes.values())
+            assert all(
+                refusals(n, usage.get(n.name, {}), pod.workload)[0]
+                or refusal_by_pods(pod, n.name, built.pods)
+                for n in built.nodes.values()
+            )
 
 
 def test_the_twin_of_a_full_pool_never_waits_long() -> None:
