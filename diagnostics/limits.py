@@ -158,6 +158,23 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     oom_outside_allocator_min_bytes: Annotated[
         float, Meta(description="Memory of the process outside the framework's allocator (ours).")
     ] = 2.0 * 2**30
+    memory_full_ratio: Annotated[
+        float, Meta(description="From this share of a GPU's memory on, it is nearly full (ours).")
+    ] = 0.97
+    memory_moving_min_ratio: Annotated[
+        float,
+        Meta(description="Use that varies by this share of the GPU was not reserved once for all (ours)."),
+    ] = 0.05
+    host_memory_near_limit_ratio: Annotated[
+        float,
+        Meta(description="Memory that cannot be given back, as a share of the container's limit (ours)."),
+    ] = 0.9
+    memory_growth_min_ratio: Annotated[
+        float, Meta(description="Growth over hours from here on, as a share of what there is (ours).")
+    ] = 0.1
+    memory_full_within: Annotated[
+        timedelta, Meta(description="Growth that fills the memory later than this is not reported (ours).")
+    ] = timedelta(hours=24)
     typical_cpu_cores_per_gpu: Annotated[
         float, Meta(description="CPU that a typical request brings per GPU: stranded without it (ours).")
     ] = 4.0

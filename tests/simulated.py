@@ -8,14 +8,14 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from diagnostics.collect import Target, take_snapshot
+from diagnostics.collect import PrometheusTarget, Target, take_snapshot
 from diagnostics.collect.past import past_after
 from diagnostics.collect.windows import RecentSamples
 from diagnostics.findings import Diagnosis, Finding
 from diagnostics.limits import Limits
 from diagnostics.rules import diagnose
 from diagnostics.simulator.config import WorldConfig
-from diagnostics.simulator.faults import CATALOGUE
+from diagnostics.simulator.faults import CATALOGUE, TWINS
 from diagnostics.simulator.server import SimulatedCluster
 from diagnostics.snapshot import Past, Snapshot
 
@@ -44,6 +44,20 @@ def simulated(config: WorldConfig, clock: Stepping) -> Iterator[tuple[SimulatedC
         yield cluster, Target(name="simulated", kubeconfig=kubeconfig, exporters=tuple(cluster.exporter_urls))
 
 
+def look_through_prometheus(config: WorldConfig, limits: Limits | None = None) -> Snapshot:
+    """The same cluster at the same moment, as its Prometheus remembers it; two polls, so that there is a past."""
+    clock = Stepping(START + (POLLS - 2) * STEP)
+    config = replace(config, epoch=START + (POLLS - 1) * STEP)
+    past, shot = Past(), Snapshot(taken_at=START)
+    with simulated(config, clock) as (cluster, direct):
+        through = replace(direct, exporters=(), prometheus=PrometheusTarget(url=cluster.prometheus_url))
+        for _ in range(2):
+            shot = take_snapshot(through, clock=clock, past=past, limits=limits).snapshot
+            past = past_after(shot, (limits or Limits()).site.xid_recent)
+            clock.now += STEP
+    return shot
+
+
 def look(config: WorldConfig, limits: Limits | None = None) -> Snapshot:
     """A snapshot of the cluster after 35 minutes of polls, so that its windows are full.
 
@@ -67,14 +81,20 @@ def look(config: WorldConfig, limits: Limits | None = None) -> Snapshot:
 
 @cache
 def seen(*faults: str, nodes: int = 12) -> Snapshot:
-    """The simulated cluster with these faults or twins."""
-    return look(WorldConfig(faults=faults, nodes=nodes))
+    """The simulated cluster with these faults or twins, through its Prometheus where one of them needs it."""
+    needs = any({**CATALOGUE, **TWINS}[slug].needs_prometheus for slug in faults)
+    return (look_through_prometheus if needs else look)(WorldConfig(faults=faults, nodes=nodes))
 
 
 @cache
 def diagnosed(*faults: str, nodes: int = 12) -> Diagnosis:
     """What the rules say of the simulated cluster with these faults or twins."""
     return diagnose(seen(*faults, nodes=nodes))
+
+
+@cache
+def diagnosed_through_prometheus(*faults: str, nodes: int = 12) -> Diagnosis:
+    return diagnose(look_through_prometheus(WorldConfig(faults=faults, nodes=nodes)))
 
 
 @cache

@@ -2,8 +2,10 @@
 
 import pytest
 
+from diagnostics.rules import catalogue
 from diagnostics.simulator.faults import CATALOGUE, TWINS
-from tests.simulated import ROOMY, all_findings, diagnosed
+from diagnostics.snapshot import Source
+from tests.simulated import ROOMY, all_findings, diagnosed, diagnosed_through_prometheus
 
 
 def slugs(*faults: str) -> set[str]:
@@ -30,6 +32,16 @@ def test_each_healthy_twin_is_left_alone(slug: str) -> None:
 
 def test_a_healthy_cluster_is_silent_and_whole() -> None:
     diagnosis = diagnosed()
+    assert diagnosis.findings == ()
+    assert diagnosis.failed == ()
+    blind = {rule.code for rule in catalogue() if Source.USAGE in rule.needs}
+    assert {rule.code for rule in diagnosis.skipped} == blind, "there is no Prometheus, and they say so"
+    assert diagnosis.coverage == ()
+    assert diagnosis.unjudged == ()
+
+
+def test_a_healthy_cluster_with_a_prometheus_is_silent_and_nothing_is_skipped() -> None:
+    diagnosis = diagnosed_through_prometheus()
     assert diagnosis.findings == ()
     assert diagnosis.failed == ()
     assert diagnosis.skipped == ()

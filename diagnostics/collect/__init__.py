@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from diagnostics.collect import pod_logs
 from diagnostics.collect.assemble import assemble
+from diagnostics.collect.container_usage import UsageReadings, read_usage, unasked, with_usage
 from diagnostics.collect.exporter import exporter_urls, read_exporters
 from diagnostics.collect.kube_api import read_cluster, unread_cluster
 from diagnostics.collect.kube_client import Refused, connect
@@ -28,8 +29,8 @@ MAX_SKEW = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Take:
-    """A snapshot, what it cost (seconds per stage: `kubernetes`, `logs`, `metrics`, `assemble`), and the samples that
-    make the next poll's windows where there is no Prometheus (None where there is).
+    """A snapshot, what it cost (seconds per stage: `kubernetes`, `logs`, `metrics`, `usage`, `assemble`), and the
+    samples that make the next poll's windows where there is no Prometheus (None where there is).
     """
 
     snapshot: Snapshot
@@ -60,6 +61,7 @@ def take_snapshot(
         skew = None
     taken_at = now + (skew or timedelta())
     readings = _timed(seconds, "metrics", _metrics, target, objects, taken_at, limits.site.window)
+    usage = _timed(seconds, "usage", _usage, target, objects, taken_at, limits.site.window)
     started = time.perf_counter()
     assembled = assemble(
         objects,
@@ -71,8 +73,9 @@ def take_snapshot(
         recent=recent if target.prometheus is None else None,
         limits=limits,
     )
+    snapshot = with_usage(assembled.snapshot, usage)
     seconds["assemble"] = time.perf_counter() - started
-    return Take(assembled.snapshot, seconds, assembled.recent)
+    return Take(snapshot, seconds, assembled.recent)
 
 
 def _timed[**P, T](
@@ -101,6 +104,12 @@ def _kubernetes(
         )
     logs = LogReadings(status=status, signals=signals, pods_read=pods_read)
     return objects, logs, connection.clock_skew
+
+
+def _usage(target: Target, objects: ClusterObjects, now: datetime, window: timedelta) -> UsageReadings:
+    if target.prometheus is None:
+        return unasked()
+    return read_usage(target.prometheus, objects.pods, window, now, target.request_timeout_s)
 
 
 def _metrics(target: Target, objects: ClusterObjects, now: datetime, window: timedelta) -> Readings:

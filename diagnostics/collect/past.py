@@ -3,13 +3,16 @@
 from collections import defaultdict
 from datetime import datetime, timedelta
 
-from diagnostics.snapshot import Gpu, MemoryPeak, Node, OwnerKey, Past, Snapshot, XidSeen
+from diagnostics.snapshot import Gpu, HostPeak, MemoryPeak, Node, OwnerKey, Past, Snapshot, XidSeen
 
 MOST_XIDS = 16
 """Of one device: enough for every code that a failing GPU shows in a day."""
 
 MOST_PEAKS = 2_000
 """Workloads whose memory peak is remembered; those not seen for longest go first."""
+
+PEAKS_KEPT = timedelta(days=7)
+"""A full load cycle of most services (ours)."""
 
 
 def past_after(previous: Snapshot, xid_recent: timedelta) -> Past:
@@ -34,6 +37,7 @@ def past_after(previous: Snapshot, xid_recent: timedelta) -> Past:
         mig_pending=mig_pending(previous),
         incidents=previous.past.incidents,
         memory_peaks=memory_peaks(previous),
+        host_peaks=host_peaks(previous),
     )
 
 
@@ -125,6 +129,24 @@ def memory_peaks(previous: Snapshot) -> dict[str, MemoryPeak]:
     if len(peaks) <= MOST_PEAKS:
         return peaks
     newest = sorted(peaks.items(), key=lambda item: (item[1].seen_at, item[1].gpu_bytes), reverse=True)
+    return dict(newest[:MOST_PEAKS])
+
+
+def host_peaks(previous: Snapshot) -> dict[str, HostPeak]:
+    """Container of a workload -> the most host memory that it used, over this poll's window and those before.
+
+    A peak is forgotten after `PEAKS_KEPT`, so that what was put right is not held against a workload for ever.
+    """
+    peaks = {k: p for k, p in previous.past.host_peaks.items() if previous.taken_at - p.at <= PEAKS_KEPT}
+    for usage in previous.usage:
+        pod = previous.pod_by_key.get(usage.pod)
+        if pod is None or usage.rss_bytes is None:
+            continue
+        root = pod.root or OwnerKey("Pod", pod.namespace, pod.name)
+        key = f"{root.kind}/{root.namespace}/{root.name}/{usage.container}"
+        if (before := peaks.get(key)) is None or before.rss_bytes <= usage.rss_bytes.max:
+            peaks[key] = HostPeak(rss_bytes=usage.rss_bytes.max, at=previous.taken_at)
+    newest = sorted(peaks.items(), key=lambda item: (item[1].at, item[1].rss_bytes), reverse=True)
     return dict(newest[:MOST_PEAKS])
 
 

@@ -192,6 +192,19 @@ def _hung(at: Instant) -> Reading:
     )
 
 
+def _leaking(at: Instant) -> Reading:
+    """Each request leaves something behind."""
+    memory = min(79_000.0, 20_000 + 7_500 * at.age_s / 3600)
+    return replace(_called(60)(at), memory_mib=memory)
+
+
+def _peaking(at: Instant) -> Reading:
+    """Batches of very different length: every twenty minutes one nearly fills the memory for five."""
+    return replace(
+        _called(60)(at), memory_mib=79_900 if at.epoch_s % 1200 < 300 else 58_000 + 4_000 * at.noise[9]
+    )
+
+
 PROFILES: dict[str, Callable[[Instant], Reading]] = {
     "training": _training,
     "inference": _inference,
@@ -202,6 +215,9 @@ PROFILES: dict[str, Callable[[Instant], Reading]] = {
     "rendezvous": _resident(528, 96),
     "hung": _hung,
     "starved": _starved,
+    "leaking": _leaking,
+    "peaking": _peaking,
+    "reserved": lambda at: replace(_called(60)(at), memory_mib=79_900),
     "cell": _cell,
     "thinking": _resident(21_870, 118),
     "load-0": _resident(73_204, 118),

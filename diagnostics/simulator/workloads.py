@@ -90,6 +90,8 @@ class Workload:
     replicas: int = 1
     activity: str = "training"
     """What its GPUs do while it runs: a name of `activity.PROFILES`."""
+    host_memory: str = "steady"
+    """What it does with host memory: a name of `prometheus.cadvisor.PROFILES`."""
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     service_port: int = 0

@@ -11,6 +11,7 @@ from functools import cached_property
 from diagnostics.snapshot.devices import (
     Gang,
     Gpu,
+    HostPeak,
     MemoryPeak,
     Metrics,
     Origin,
@@ -46,23 +47,29 @@ from diagnostics.snapshot.resource_claims import Allocation
 from diagnostics.snapshot.signals import LogSignal
 from diagnostics.snapshot.sources import ServedApi, Skipped, Source, SourceState, SourceStatus
 from diagnostics.snapshot.storage import Storage
+from diagnostics.snapshot.usage import ContainerUsage, DeviceCourse, Low, NodeUsage
 
 __all__ = [
     "GPU_RESOURCE_PREFIXES",
     "Allocation",
     "Condition",
     "Container",
+    "ContainerUsage",
+    "DeviceCourse",
     "DeviceHealth",
     "Event",
     "Flavor",
     "Gang",
     "Gpu",
+    "HostPeak",
     "LogSignal",
+    "Low",
     "MemoryPeak",
     "Metrics",
     "Namespace",
     "Node",
     "OperatorResource",
+    "NodeUsage",
     "Origin",
     "OwnerKey",
     "Past",
@@ -133,6 +140,10 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     has_pod_labels: bool | None = None
     """Whether any GPU series names a workload's pod; None without series."""
     past: Past = Past()
+    usage: tuple[ContainerUsage, ...] = ()
+    """Of GPU pods alone; empty without a Prometheus that scrapes the kubelets."""
+    gpu_courses: tuple[DeviceCourse, ...] = ()
+    node_usage: tuple[NodeUsage, ...] = ()
 
     def source(self, name: Source) -> SourceStatus:
         """Status of one source; `absent` when it was never asked."""
@@ -197,6 +208,15 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         for signal in self.signals:
             found[signal.pod_key].append(signal)
         return found
+
+    @cached_property
+    def usage_by_container(self) -> dict[tuple[str, str], ContainerUsage]:
+        """(pod key, container) -> what it uses."""
+        return {usage.key: usage for usage in self.usage}
+
+    @cached_property
+    def course_by_slot(self) -> dict[str, DeviceCourse]:
+        return {course.slot: course for course in self.gpu_courses}
 
     @cached_property
     def gang_by_pod(self) -> dict[str, Gang]:

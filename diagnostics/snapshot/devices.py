@@ -227,6 +227,15 @@ class MemoryPeak(Struct, frozen=True, kw_only=True):
     """When the workload was last seen with such a device."""
 
 
+class HostPeak(Struct, frozen=True, kw_only=True):
+    """The most host memory that one container of a workload was seen to use."""
+
+    rss_bytes: float
+    """Anonymous memory, which cannot be given back."""
+    at: datetime
+    """End of the window in which it was seen."""
+
+
 class Past(Struct, frozen=True, kw_only=True):
     """Bounded summary of history, handed into `take_snapshot`; absent on a one-shot run."""
 
@@ -243,5 +252,7 @@ class Past(Struct, frozen=True, kw_only=True):
     """Node -> since when polls have seen its MIG configuration pending."""
     incidents: dict[str, int] = {}
     """Node -> how often an incident of it or of its GPUs opened in the last 30 days."""
+    host_peaks: dict[str, HostPeak] = {}
+    """`Kind/namespace/name/container` of a root owner -> its peak of the last seven days; at most 2,000."""
     memory_peaks: dict[str, MemoryPeak] = {}
     """`Kind/namespace/name` of a root owner -> its peak; the 2,000 workloads seen last."""

@@ -27,6 +27,8 @@ class Source(StrEnum):
     METRICS = "metrics"
     WINDOW = "window"
     """GPU metrics over a span of time: from Prometheus, or from earlier polls."""
+    USAGE = "usage"
+    """CPU and host memory of GPU pods' containers over a span of time: cAdvisor's, from Prometheus."""
 
 
 class SourceState(StrEnum):

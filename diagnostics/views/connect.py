@@ -23,7 +23,7 @@ from diagnostics.views.source_cures import SEEN_THROUGH, Cure, cures, manifest
 
 ORDER = (
     Source.NODES, Source.PODS, Source.EVENTS, Source.WORKLOADS, Source.LOGS, Source.METRICS, Source.WINDOW,
-    Source.NAMESPACES, Source.SERVICES, Source.STORAGE, Source.POLICY, Source.CUSTOM, Source.CLAIMS,
+    Source.USAGE, Source.NAMESPACES, Source.SERVICES, Source.STORAGE, Source.POLICY, Source.CUSTOM, Source.CLAIMS,
 )  # fmt: skip
 TEST_AGAIN_AFTER_S = 15
 """So often one user may ask for a poll of one cluster. Two polls of a cluster never run at once anyway (leases)."""

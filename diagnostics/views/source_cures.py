@@ -1,5 +1,6 @@
 """What each source of a cluster is for, and the exact lines that cure one that does not answer in full."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +27,7 @@ SEEN_THROUGH: dict[Source, str] = {
     Source.LOGS: "why failing GPU pods fail: CUDA out of memory and its causes",
     Source.METRICS: "what each GPU does now",
     Source.WINDOW: "what each GPU did in the last half hour: idle, hung, Xids",
+    Source.USAGE: "host memory and CPU of GPU pods: limits that are too low, memory that only grows",
 }
 _GRANTED: dict[Source, tuple[tuple[str, tuple[str, ...]], ...]] = {
     Source.NODES: (("", ("nodes",)),),
@@ -73,6 +75,10 @@ _GRANTED: dict[Source, tuple[tuple[str, tuple[str, ...]], ...]] = {
 _ACCOUNT = "system:serviceaccount:gpuhealth:gpuhealth"
 _PODS = "kubectl get pods --all-namespaces -o wide -l app=nvidia-dcgm-exporter"
 _TARGETS = 'curl --silent "$PROMETHEUS/api/v1/query" --data-urlencode \'query=up{job=~".*dcgm.*"} == 0\''
+_CADVISOR = (
+    'curl --silent "$PROMETHEUS/api/v1/query" '
+    "--data-urlencode 'query=count(container_memory_working_set_bytes{container!=\"\"})'"
+)
 _NO_CREDENTIALS = "does not accept these credentials"
 _SCRAPE = """\
 scrape_configs:
@@ -118,10 +124,8 @@ def cures(
     """For one source's last answer; empty where nothing is missing. `declared` None: it is declared no more."""
     if state is SourceState.OK or declared is None:
         return ()
-    if source is Source.METRICS:
-        return _of_metrics(state, slug, declared)
-    if source is Source.WINDOW:
-        return _of_window(state, slug, declared)
+    if (measured := _MEASURED.get(source)) is not None:
+        return measured(state, slug, declared)
     if _NO_CREDENTIALS in detail:
         words = "The API server does not know the account any more: make a new token, and put it into the kubeconfig."
         return (Cure(words=words, text="kubectl -n gpuhealth create token gpuhealth --duration=720h"),)
@@ -220,6 +224,33 @@ def _of_window(state: SourceState, slug: str, declared: DeclaredCluster) -> tupl
             ),
         )
     return _name_a_source(slug)
+
+
+def _of_usage(state: SourceState, slug: str, declared: DeclaredCluster) -> tuple[Cure, ...]:
+    if declared.prometheus is None:
+        return (
+            Cure(
+                words="Name a Prometheus that scrapes the kubelets; exporters of GPU metrics do not know host memory.",
+                text=f'[clusters.{slug}.prometheus]\nurl = "http://prometheus.monitoring:9090"',
+                kind="manifest",
+            ),
+        )
+    if state is SourceState.ABSENT:
+        return (
+            Cure(
+                words="Let Prometheus scrape each kubelet's /metrics/cadvisor, as the kube-prometheus-stack does. This "
+                "should then be above 0:",
+                text=_CADVISOR,
+            ),
+        )
+    return () if state is SourceState.PARTIAL else (Cure(words="It comes with the metrics: see there."),)
+
+
+_MEASURED: dict[Source, Callable[[SourceState, str, DeclaredCluster], tuple[Cure, ...]]] = {
+    Source.METRICS: _of_metrics,
+    Source.WINDOW: _of_window,
+    Source.USAGE: _of_usage,
+}
 
 
 def _name_a_source(slug: str) -> tuple[Cure, ...]:

@@ -8,7 +8,7 @@ import pytest
 
 from diagnostics.collect import past as past_module
 from diagnostics.collect.past import past_after
-from diagnostics.snapshot import Gpu, Metrics, Past, XidSeen
+from diagnostics.snapshot import ContainerUsage, Gpu, HostPeak, Metrics, Past, Stat, XidSeen
 from tests.builders import GIB, NOW, ago, gpu, node, owner, pod, snapshot, stat, window
 
 DAY = timedelta(hours=24)
@@ -125,3 +125,23 @@ def test_boards_beyond_a_label_that_is_too_low_are_remembered() -> None:
     low = node(gpus=2, labels={"nvidia.com/gpu.count": "1"})
 
     assert past_after(snapshot(low, gpu(0), gpu(1)), DAY).fitted == {"gpu-1": 2}
+
+
+def used(gib: float) -> ContainerUsage:
+    rss = Stat(gib * GIB, gib * GIB, gib * GIB)
+    return ContainerUsage(pod=pod().key, container="main", span=timedelta(minutes=30), rss_bytes=rss)
+
+
+def test_the_most_host_memory_of_a_container_is_remembered_for_a_week() -> None:
+    train = pod(root=owner())
+    past = past_after(snapshot(node(), train, usage=(used(20),)), DAY)
+    assert past.host_peaks == {"Job/research/train/main": HostPeak(rss_bytes=20 * GIB, at=NOW)}
+    for days, expected in ((3, 20), (8, 12)):
+        at = NOW + timedelta(days=days)
+        later = past_after(snapshot(node(), train, usage=(used(12),), past=past, taken_at=at), DAY)
+        assert later.host_peaks["Job/research/train/main"].rss_bytes == expected * GIB
+
+
+def test_a_container_without_memory_metrics_has_no_host_peak() -> None:
+    nothing = msgspec.structs.replace(used(1), rss_bytes=None)
+    assert past_after(snapshot(node(), pod(), usage=(nothing,)), DAY).host_peaks == {}

@@ -152,7 +152,9 @@ def test_a_forbidden_source_names_the_rules_that_it_lacks(browser: Client) -> No
     )
 
 
-@pytest.mark.parametrize("source", [s for s in Source if s not in {Source.METRICS, Source.WINDOW}])
+@pytest.mark.parametrize(
+    "source", [s for s in Source if s not in {Source.METRICS, Source.WINDOW, Source.USAGE}]
+)
 def test_the_rules_of_each_source_are_those_of_the_manifest(source: Source) -> None:
     role = next(d for d in yaml.safe_load_all(source_cures.manifest()) if d["kind"] == "ClusterRole")
     granted = {

@@ -5,7 +5,16 @@ from datetime import timedelta
 import msgspec
 
 from diagnostics.collect.past import past_after
-from diagnostics.snapshot import MemoryPeak, Policy, Snapshot, Storage
+from diagnostics.snapshot import (
+    ContainerUsage,
+    DeviceCourse,
+    HostPeak,
+    MemoryPeak,
+    NodeUsage,
+    Policy,
+    Snapshot,
+    Storage,
+)
 from diagnostics.snapshot.anonymise import anonymise
 from diagnostics.snapshot.policy import DisruptionBudget, ResourceQuota
 from diagnostics.snapshot.storage import PersistentVolume, StorageClass, VolumeClaim
@@ -43,6 +52,9 @@ def a_snapshot() -> Snapshot:
         gang("falcon", "team-rocket", members=(worker.key,)),
         said,
         cluster="acme-prod",
+        usage=(ContainerUsage(pod=worker.key, container="falcon", span=timedelta(minutes=30)),),
+        gpu_courses=(DeviceCourse(slot=gpu(node="gpu-berlin-7").slot, pod=worker.key),),
+        node_usage=(NodeUsage(node="gpu-berlin-7", io_wait_ratio=0.1),),
         storage=Storage(
             claims=(VolumeClaim(namespace="team-rocket", name="falcon-data", volume="acme-volume"),),
             volumes=(PersistentVolume(name="acme-volume", claim="team-rocket/falcon-data"),),
@@ -63,7 +75,8 @@ def test_no_name_survives() -> None:
 def test_no_name_survives_in_what_is_remembered() -> None:
     peaks = {"Job/team-acme/falcon-old": MemoryPeak(gpu_bytes=1.0, seen_at=NOW)}
     before = past_after(a_snapshot(), timedelta(days=1))
-    before = msgspec.structs.replace(before, memory_peaks=before.memory_peaks | peaks)
+    host = {"Job/team-acme/falcon-old/acme-box": HostPeak(rss_bytes=1.0, at=NOW)}
+    before = msgspec.structs.replace(before, memory_peaks=before.memory_peaks | peaks, host_peaks=host)
     found = anonymise(msgspec.structs.replace(a_snapshot(), past=before))
     assert [secret for secret in SECRETS if secret in repr(found)] == []
     assert found.past.last_active.keys() == {found.gpus[0].slot}

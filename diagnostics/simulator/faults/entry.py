@@ -25,6 +25,8 @@ class Fault:
     namespace: str = ""
     also: tuple[str, ...] = ()
     """Rules that rightly find its consequences besides."""
+    needs_prometheus: bool = False
+    """Nothing but a Prometheus tells of it: exporters of GPU metrics do not."""
 
 
 @dataclass(frozen=True)
@@ -35,3 +37,4 @@ class Twin:
     apply: Apply
     also: tuple[str, ...] = ()
     """Rules that rightly find something, though not what its fault's rule looks for."""
+    needs_prometheus: bool = False

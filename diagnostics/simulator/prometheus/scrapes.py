@@ -12,7 +12,7 @@ from typing import NamedTuple
 from diagnostics.simulator import exporter
 from diagnostics.simulator.build import build
 from diagnostics.simulator.config import WorldConfig
-from diagnostics.simulator.prometheus import kube_state
+from diagnostics.simulator.prometheus import cadvisor, kube_state
 from diagnostics.simulator.prometheus.series import Labels, Stored, labels_of
 from diagnostics.simulator.prometheus.syntax import Matcher
 from diagnostics.simulator.world import World
@@ -27,8 +27,8 @@ OFFSET_S = 7
 """Scrapes come so long after the full minute, as they would not come just on it."""
 BLOCK_SCRAPES = 16
 BLOCK_S = BLOCK_SCRAPES * SCRAPE_S
-MOST_BLOCKS = 64
-"""Seventeen hours of two jobs, about 1 MB each."""
+MOST_BLOCKS = 96
+"""Seventeen hours of three jobs, about 1 MB each."""
 
 Frame = Iterator[tuple[str, Labels, float]]
 _ABSENT = array("d", [math.nan] * BLOCK_SCRAPES)
@@ -207,6 +207,7 @@ class _Job(NamedTuple):
 JOBS = (
     _Job("dcgm-exporter", _exporters, frozenset({"up", *exporter.METRIC_NAMES})),
     _Job("kube-state-metrics", kube_state.lines, kube_state.METRICS),
+    _Job("kubelet", cadvisor.lines, cadvisor.METRICS),
 )
 
 

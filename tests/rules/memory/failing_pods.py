@@ -4,19 +4,12 @@ from typing import Any
 
 from diagnostics.findings import Diagnosis, Finding
 from diagnostics.limits import Limits
-from diagnostics.rules import engine
-from diagnostics.rules.base import REGISTRY
-from diagnostics.rules.memory import cuda_out_of_memory, oom_killed, probe_killed, small_shm, storage_eviction
+from diagnostics.rules import catalogue, engine
 from diagnostics.signatures import signals_in
 from diagnostics.snapshot import Container, LogSignal, Node, Pod, Terminated
 from tests.builders import ago, container, node, pod, snapshot
 
-RULES = tuple(
-    rule
-    for rule in REGISTRY.values()
-    if rule.module
-    in {m.__name__ for m in (cuda_out_of_memory, oom_killed, probe_killed, small_shm, storage_eviction)}
-)
+RULES = tuple(rule for rule in catalogue() if rule.family == "memory")
 
 
 def ended(reason: str = "Error", exit_code: int = 1, **fields: Any) -> Terminated:
