@@ -16,6 +16,7 @@ from diagnostics.limits import Limits
 from diagnostics.rules import diagnose
 from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.faults import CATALOGUE, TWINS
+from diagnostics.simulator.faults.entry import Fault, Twin
 from diagnostics.simulator.server import SimulatedCluster
 from diagnostics.snapshot import Past, Snapshot
 
@@ -82,7 +83,8 @@ def look(config: WorldConfig, limits: Limits | None = None) -> Snapshot:
 @cache
 def seen(*faults: str, nodes: int = 12) -> Snapshot:
     """The simulated cluster with these faults or twins, through its Prometheus where one of them needs it."""
-    needs = any({**CATALOGUE, **TWINS}[slug].needs_prometheus for slug in faults)
+    entries: dict[str, Fault | Twin] = {**CATALOGUE, **TWINS}
+    needs = any(entries[slug].needs_prometheus for slug in faults)
     return (look_through_prometheus if needs else look)(WorldConfig(faults=faults, nodes=nodes))
 
 

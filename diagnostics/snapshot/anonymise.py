@@ -65,9 +65,8 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     add("workload", [w.name for w in snapshot.queued] + [g.name for g in snapshot.pod_groups])
     add("queue", [x for q in snapshot.queues for x in (q.name, q.parent, *(f.name for f in q.flavors))])
     remembered = [key.split("/") for key in (*snapshot.past.memory_peaks, *snapshot.past.host_peaks)]
-    add("namespace", [parts[1] for parts in remembered if len(parts) in {3, 4}])
-    add("workload", [parts[2] for parts in remembered if len(parts) in {3, 4}])
-    add("container", [parts[3] for parts in remembered if len(parts) == 4])
+    for place, kind in enumerate(("namespace", "workload", "container"), 1):
+        add(kind, [parts[place] for parts in remembered if 3 <= len(parts) <= 4 and place < len(parts)])
     add("workload", [o.name for p in pods for o in p.owners] + [s.name for s in snapshot.services])
     add("pod", [p.name for p in pods] + [e.name for e in snapshot.events])
     add("claim", [c.name for c in snapshot.dra.claims] + [t.name for t in snapshot.dra.templates])

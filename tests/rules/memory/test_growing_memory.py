@@ -27,7 +27,10 @@ def lows(*gib: float) -> tuple[Low, ...]:
 
 def host(*gib: float, peak: float | None = None, **fields: Any) -> ContainerUsage:
     most = peak if peak is not None else gib[-1]
-    defaults = {"rss_bytes": Stat(gib[-1] * GIB, most * GIB, most * GIB), "rss_lows": lows(*gib)}
+    defaults: dict[str, Any] = {
+        "rss_bytes": Stat(gib[-1] * GIB, most * GIB, most * GIB),
+        "rss_lows": lows(*gib),
+    }
     return ContainerUsage(pod=OLD.key, container="main", span=SPAN, **(defaults | fields))
 
 
