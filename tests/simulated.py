@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
+
 from diagnostics.collect import PrometheusTarget, Target, take_snapshot
 from diagnostics.collect.past import past_after
 from diagnostics.collect.windows import RecentSamples
@@ -18,7 +20,7 @@ from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.faults import CATALOGUE, TWINS
 from diagnostics.simulator.faults.entry import Fault, Twin
 from diagnostics.simulator.server import SimulatedCluster
-from diagnostics.snapshot import Past, Snapshot
+from diagnostics.snapshot import Past, Snapshot, Source
 
 START = datetime(2026, 6, 1, 11, 0, tzinfo=UTC)
 STEP, POLLS = timedelta(minutes=5), 8
@@ -83,9 +85,25 @@ def look(config: WorldConfig, limits: Limits | None = None) -> Snapshot:
 @cache
 def seen(*faults: str, nodes: int = 12) -> Snapshot:
     """The simulated cluster with these faults or twins, through its Prometheus where one of them needs it."""
+    config = WorldConfig(faults=faults, nodes=nodes)
     entries: dict[str, Fault | Twin] = {**CATALOGUE, **TWINS}
-    needs = any(entries[slug].needs_prometheus for slug in faults)
-    return (look_through_prometheus if needs else look)(WorldConfig(faults=faults, nodes=nodes))
+    needs = [entries[slug].needs_prometheus for slug in faults]
+    if not any(needs):
+        return look(config)
+    through = look_through_prometheus(config)
+    return through if all(needs) else with_usage_of(look(config), through)
+
+
+def with_usage_of(shot: Snapshot, through: Snapshot) -> Snapshot:
+    """What exporters read directly show, with what only a Prometheus knows of the same moment."""
+    others = tuple(status for status in shot.sources if status.name is not Source.USAGE)
+    return msgspec.structs.replace(
+        shot,
+        sources=(*others, through.source(Source.USAGE)),
+        usage=through.usage,
+        gpu_courses=through.gpu_courses,
+        node_usage=through.node_usage,
+    )
 
 
 @cache
