@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from diagnostics.fixes import Risk, Step, StepKind, kubectl
 from diagnostics.operator_components import COMPONENTS, component_label
+from diagnostics.placement import labels_match
 from diagnostics.snapshot import Gpu, Node, Pod
+from diagnostics.snapshot.policy import DisruptionBudget
 from diagnostics.text import counted, listed, printable
 
 AMPERE, HOPPER = 8, 9
@@ -36,8 +38,8 @@ def compute_major(node: Node | None) -> int | None:
         return None
 
 
-def drain(node: str, pods: Sequence[Pod] = ()) -> Step:
-    """`pods`: those of the node, so that the step names what it evicts."""
+def drain(node: str, pods: Sequence[Pod] = (), budgets: Sequence[DisruptionBudget] | None = None) -> Step:
+    """`pods`: those of the node, so that the step names what it evicts, and what a disruption budget holds back."""
     moving = [
         p for p in pods if not p.is_finished and not any(o.kind in {"DaemonSet", "Node"} for o in p.owners)
     ]
@@ -51,6 +53,12 @@ def drain(node: str, pods: Sequence[Pod] = ()) -> Step:
             f" It refuses to begin because of {listed(bare, 8)}, which nothing makes again: with `--force` they are "
             "gone for good."
         )
+    held_back = _held_back(moving, budgets or ())
+    if held_back:
+        why += (
+            f" It waits as long as these budgets allow no eviction: {listed(held_back, 6)}. Ask the owners to start "
+            "more replicas elsewhere, rather than go around a budget."
+        )
     return Step(
         kind=StepKind.FIX,
         title=f"Evict the pods of node {node}",
@@ -61,6 +69,19 @@ def drain(node: str, pods: Sequence[Pod] = ()) -> Step:
         ),
         expect="Only DaemonSet pods are left on the node.",
     )
+
+
+def _held_back(moving: Sequence[Pod], budgets: Sequence[DisruptionBudget]) -> list[str]:
+    """Budgets that allow no eviction now, with how many of these pods they select."""
+    found = []
+    for budget in budgets:
+        chosen = [
+            p for p in moving if p.namespace == budget.namespace and labels_match(budget.selector, p.labels)
+        ]
+        if chosen and budget.allowed == 0:
+            name = printable(f"{budget.namespace}/{budget.name}", 160)
+            found.append(f"{name} ({counted(len(chosen), 'pod')} here)")
+    return found
 
 
 def switches_of(node: Node | None, pods: Sequence[Pod]) -> dict[str, str]:

@@ -7,7 +7,8 @@ import pytest
 
 from diagnostics.fixes import StepKind, reset_steps
 from diagnostics.snapshot import Node, OwnerKey, Pod
-from tests.builders import container, gpu, node, pod
+from diagnostics.snapshot.policy import DisruptionBudget
+from tests.builders import container, gpu, node, owner, pod
 
 DAEMON_SET = OwnerKey("DaemonSet", "gpu-operator", "x", "apps/v1")
 
@@ -98,3 +99,19 @@ def test_what_has_no_label_to_stop_it_is_named() -> None:
     assert "Stop dcgm-exporter-x on this node first." in why
     switched = node(labels={"nvidia.com/gpu.deploy.dcgm-exporter": "true"})
     assert "Stop" not in reset_steps.reset_gpu(gpu(), switched, (component("nvidia-dcgm-exporter"),)).why
+
+
+def test_a_drain_names_the_budgets_that_hold_it_back() -> None:
+    served = pod("llama-0", "serving", labels={"app": "llama"}, owners=(owner("Deployment", "llama"),))
+    other = pod("other-0", "serving", labels={"app": "other"}, owners=(owner("Deployment", "other"),))
+    app = {"matchLabels": {"app": "llama"}}
+    shut = DisruptionBudget(namespace="serving", name="keep-all", selector=app, allowed=0)
+    open_ = DisruptionBudget(namespace="serving", name="roomy", selector=app, allowed=1)
+    elsewhere = DisruptionBudget(namespace="research", name="far", selector=app, allowed=0)
+    unknown = DisruptionBudget(namespace="serving", name="unsaid", selector=app)
+
+    why = reset_steps.drain("gpu-1", (served, other), (shut, open_, elsewhere, unknown)).why
+
+    assert "serving/keep-all (1 pod here)" in why
+    assert not any(name in why for name in ("roomy", "far", "unsaid"))
+    assert "budget" not in reset_steps.drain("gpu-1", (served,), None).why

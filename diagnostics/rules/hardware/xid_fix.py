@@ -52,11 +52,11 @@ def repair(snapshot: Snapshot, gpu: Gpu, action: XidAction, *, alone: bool) -> t
     name, node = gpu.node, snapshot.node_by_name.get(gpu.node)
     pods = snapshot.pods_by_node.get(name, [])
     if action is not XidAction.RESET_GPU:
-        return reset_steps.drain(name, pods), _by_hand(name, action)
+        return reset_steps.drain(name, pods, snapshot.policy.budgets), _by_hand(name, action)
     switches = reset_steps.switches_of(node, pods)
     return (
         *((reset_steps.stop_clients(name, switches),) if switches else ()),
-        *(() if alone else (reset_steps.drain(name, pods),)),
+        *(() if alone else (reset_steps.drain(name, pods, snapshot.policy.budgets),)),
         reset_steps.reset_gpu(gpu, node, pods),
         reset_steps.start_clients(name, switches) if switches else restart_plugin(name, pods),
     )

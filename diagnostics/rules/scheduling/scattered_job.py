@@ -32,7 +32,7 @@ from diagnostics.placement import Room, Scatter, Span, possible_placement, rooms
 from diagnostics.rules.base import rule
 from diagnostics.rules.scheduling.links import slowest_link
 from diagnostics.rules.scheduling.scatter_fix import scatter_fix
-from diagnostics.rules.scheduling.spreading import spread_rules
+from diagnostics.rules.scheduling.spreading import idle_spread_rules, spread_rules
 from diagnostics.snapshot import Gang, Pod, Snapshot, Source, SourceState
 from diagnostics.text import counted, listed, printable
 
@@ -109,6 +109,10 @@ def _hit(
                 source="free GPUs, CPU and memory with the job's own counted as free",
             ),
             *(Evidence("spreads on purpose", words, source="spec of its pods") for words in on_purpose),
+            *(
+                Evidence("has no effect", words, source="spec of its pods")
+                for words in idle_spread_rules(placed)
+            ),
         ),
         fix=scatter_fix(gang, placed, scatter, possible, spreads_itself=bool(on_purpose)),
         confidence=Confidence.MEDIUM if launch_of(placed[0]).is_weak else Confidence.HIGH,

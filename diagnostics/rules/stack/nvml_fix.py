@@ -66,7 +66,14 @@ def _of_node(snapshot: Snapshot, cause: str, node: str) -> list[Step]:
     where = f"node {printable(node, 80)}"
     if cause == "driver-library-mismatch":
         return [
-            *([steps.cordon(node), drain(node, snapshot.pods_by_node.get(node, []))] if node else []),
+            *(
+                [
+                    steps.cordon(node),
+                    drain(node, snapshot.pods_by_node.get(node, []), snapshot.policy.budgets),
+                ]
+                if node
+                else []
+            ),
             _step(
                 f"Reload NVIDIA's kernel modules on {where}, or reboot it",
                 "With no GPU client left the modules can be unloaded and loaded again; a reboot does the same. What "

@@ -141,7 +141,20 @@ def test_an_anti_affinity_that_selects_nothing_is_no_purpose() -> None:
         }
     }
 
-    assert hit(*hosts(), *job("n0", "n1", affinity=anti)).cause == "scheduler-spread"
+    found = hit(*hosts(), *job("n0", "n1", affinity=anti))
+
+    assert found.cause == "scheduler-spread"
+    assert fact(found, "has no effect") == (
+        f"required anti-affinity over {HOSTNAME} that selects none of its pods"
+    )
+
+
+def test_a_rule_of_one_kind_of_its_pods_that_selects_another_is_a_purpose() -> None:
+    """Only the second pod carries the rule, and it selects the first."""
+    term = {"labelSelector": {"matchLabels": {"app": "gpt"}}, "topologyKey": HOSTNAME}
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    first, second = job("n0", "n1")
+    assert hit(*hosts(), first, msgspec.structs.replace(second, affinity=anti)).cause == "spread-by-manifest"
 
 
 def test_crossing_racks_without_need_counts_below_the_limit() -> None:
