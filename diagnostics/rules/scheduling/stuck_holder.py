@@ -43,7 +43,18 @@ MOST_PODS = 6
     severity=Severity.WARNING,
     needs={Source.PODS},
     uses={Source.NODES, Source.EVENTS, Source.WORKLOADS},
-    caused_by=("oom-killed", "cuda-out-of-memory", "small-shm", "probe-killed", "fatal-xid"),
+    caused_by=(
+        "oom-killed",
+        "cuda-out-of-memory",
+        "small-shm",
+        "probe-killed",
+        "fatal-xid",
+        "image-needs-newer-driver",
+        "no-kernel-for-gpu",
+        "nvml-failing",
+        "no-gpu-in-container",
+        "fabric-manager-down",
+    ),
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
     stuck: dict[Subject, list[tuple[Pod, Trouble]]] = defaultdict(list)
