@@ -49,8 +49,8 @@ SIGNATURES = (
     ),
     Signature(
         name="cuda-compat-unsupported",
-        needles=("forward compatibility was attempted", "CompatNotSupportedOnDevice", "COMPAT_NOT_SUPPORTED_ON"),
-        pattern=r"forward compatibility was attempted on non[ -]?supported HW|cudaErrorCompatNotSupportedOnDevice"
+        needles=("orward compatibility was attempted", "CompatNotSupportedOnDevice", "COMPAT_NOT_SUPPORTED_ON"),
+        pattern=r"[Ff]orward compatibility was attempted on non[ -]?supported HW|cudaErrorCompatNotSupportedOnDevice"
         r"|CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
         is_repeated=True,
         example="RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 804: forward compatibility was "
@@ -87,9 +87,11 @@ SIGNATURES = (
     Signature(
         name="cuda-no-kernel-image",
         needles=("no kernel image is available", "NoKernelImageForDevice", "NO_BINARY_FOR_GPU",
+                 "kernel image is invalid", "invalid device function",
                  "NoBinaryForGpu"),
         pattern=r"no kernel image is available for execution on the device|cudaErrorNoKernelImageForDevice"
-        r"|CUDA_ERROR_NO_BINARY_FOR_GPU|hipErrorNoBinaryForGpu",
+        r"|CUDA_ERROR_NO_BINARY_FOR_GPU|hipErrorNoBinaryForGpu|device kernel image is invalid"
+        r"|error: invalid device function",
         is_repeated=True,
         example="torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device",
     ),
@@ -151,20 +153,23 @@ SIGNATURES = (
     ),
     Signature(
         name="cuda-no-device",
-        needles=("no CUDA-capable device", "CUDA_ERROR_NO_DEVICE", "cudaErrorNoDevice",
+        needles=("o CUDA-capable device", "CUDA_ERROR_NO_DEVICE", "cudaErrorNoDevice",
                  "No CUDA GPUs are available"),
-        pattern=r"no CUDA-capable device is detected|CUDA_ERROR_NO_DEVICE|cudaErrorNoDevice|No CUDA GPUs are available",
+        pattern=r"[Nn]o CUDA-capable device is detected|CUDA_ERROR_NO_DEVICE|cudaErrorNoDevice"
+        r"|No CUDA GPUs are available",
         is_repeated=True,
         example="RuntimeError: CUDA error: no CUDA-capable device is detected",
     ),
     Signature(
         name="no-nvidia-driver",
         needles=("Found no NVIDIA driver", "NVIDIA Driver was not detected", "kernel driver does not appear",
-                 "Could not find cuda drivers", "libcuda.so.1", "Failed to infer device type"),
+                 "Could not find cuda drivers", "libcuda.so.1", "Failed to infer device type",
+                 "find libnvidia-ml.so", "find libNVIDIA-ML.so", "detect NVIDIA driver version"),
         pattern=r"Found no NVIDIA driver on your system|NVIDIA Driver was not detected"
         r"|kernel driver does not appear to be running on this host|Could not find cuda drivers on your machine"
         r"|libcuda\.so\.1[:'\"]? ?;?(?:dlerror: libcuda\.so\.1: )?:? ?cannot open shared object file"
-        r"|Failed to infer device type",
+        r"|Failed to infer device type|couldn't find lib(?:nvidia-ml|NVIDIA-ML)\.so"
+        r"|Failed to detect NVIDIA driver version",
         is_repeated=True,
         example="RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and "
         "installed a driver.",
@@ -178,10 +183,28 @@ SIGNATURES = (
     ),
     Signature(
         name="cuda-not-ready",
-        needles=("system not yet initialized", "SystemNotReady", "SYSTEM_NOT_READY", "cuInit: 802", "returned 802"),
-        pattern=r"system not yet initialized|cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY|returned 802\b",
+        needles=("ystem not yet initialized", "SystemNotReady", "SYSTEM_NOT_READY", "cuInit: 802", "returned 802"),
+        pattern=r"[Ss]ystem not yet initialized|cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY|returned 802\b",
         is_repeated=True,
         example="RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
+    ),
+    Signature(
+        name="fabric-manager-mismatch",
+        needles=("match with driver version",),
+        pattern=rf"interface version (?P<library>{_VERSION}) (?:don't|doesn't|does not) match with driver version "
+        rf"(?P<kernel>{_VERSION})",
+        is_repeated=True,
+        example="fabric manager NVIDIA GPU driver interface version 535.129.03 don't match with driver version "
+        "535.154.05. Please update with matching NVIDIA driver package.",
+    ),
+    Signature(
+        name="cuda-unknown-error",
+        needles=("CUDA unknown error", "CUDA_ERROR_UNKNOWN", "cudaErrorUnknown"),
+        pattern=r"CUDA unknown error - this may be due to an incorrectly set up environment|CUDA_ERROR_UNKNOWN"
+        r"|cudaErrorUnknown\b",
+        is_repeated=True,
+        example="RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment, e.g. "
+        "changing env variable CUDA_VISIBLE_DEVICES after program start. Setting the available devices to be zero.",
     ),
     Signature(
         name="runtime-handler-missing",

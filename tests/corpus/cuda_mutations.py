@@ -52,7 +52,7 @@ def runtime(text: str, random: Random) -> str:
 
 def framework(text: str, random: Random) -> str:
     """Error 802 as another program prints it."""
-    if "802" not in text:
+    if "cudaGetDeviceProperties" not in text:
         return text.replace("(app-0)", f"(pod-{random.randrange(99)})")
     return text.split("cudaGetDeviceProperties", maxsplit=1)[0] + random.choice(_802) + "\n"
 

@@ -49,7 +49,7 @@ DRIVER = "nvidia-driver-daemonset"
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
     """One hit per node; pods that were never bound cannot say so."""
     by_node: dict[str, list[Heard]] = defaultdict(list)
-    for one in heard(snapshot, limits, ("cuda-not-ready",)):
+    for one in heard(snapshot, limits, ("cuda-not-ready", "fabric-manager-mismatch")):
         if one.pod.node:
             by_node[one.pod.node].append(one)
     for name, found in by_node.items():
@@ -97,6 +97,10 @@ def _evidence(
 ) -> Iterator[Evidence]:
     for one in {one.signal.line: one for one in found[:4]}.values():
         yield one.evidence
+        if one.name == "fabric-manager-mismatch":
+            words = one.signal.words
+            versions = f"fabric manager {words['library']}, driver {words['kernel']}"
+            yield Evidence("Versions", versions, source=one.source)
     yield Evidence(counted(len(pods), "pod"), listed(list(pods)), source="pods that said so")
     if node is not None:
         if node.gpu_product:

@@ -69,7 +69,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
             if _is_meant_to_see_gpus(pod) or pod.phase != "Running":
                 continue
             for container in pod.containers:
-                way = None if container.gpus else _way(pod, container)
+                way = _beyond(snapshot, limits, pod, container) if container.gpus else _way(pod, container)
                 if way is not None and _runs_well(snapshot, limits, pod, container):
                     found[Subject.of_pod(pod)].append((pod, container, *way))
     for subject, ways in found.items():
@@ -108,6 +108,23 @@ def _way(pod: Pod, container: Container) -> tuple[str, str] | None:
     return None if is_hidden else _by_image(pod, container)
 
 
+def _beyond(snapshot: Snapshot, limits: Limits, pod: Pod, container: Container) -> tuple[str, str] | None:
+    """It asks for some GPUs and its variable shows it all: counts where one that nobody holds is in use there.
+
+    Many manifests set the variable beside a request without any harm.
+    """
+    if container.env.get("NVIDIA_VISIBLE_DEVICES", "").strip().lower() != "all":
+        return None
+    here = snapshot.gpus_by_node.get(pod.node or "", ())
+    resident = limits.of(pod).values.idle_memory_resident_bytes
+    if not any(_is_used(snapshot, gpu, resident) for gpu in here):
+        return None
+    return (
+        VISIBLE,
+        "NVIDIA_VISIBLE_DEVICES=all in its environment, which overrides the GPUs that it was given",
+    )
+
+
 def _is_device(volume: Volume) -> bool:
     return volume.kind == "hostPath" and volume.path.startswith("/dev/nvidia")
 
@@ -142,7 +159,11 @@ def _hit(
     )
     evidence = [
         Evidence("How it sees GPUs", how, source=f"{pod.key}: spec, container {container.name}"),
-        Evidence("GPUs that the container asks for", "none", source=f"{pod.key}: spec"),
+        Evidence(
+            "GPUs that the container asks for",
+            f"{sum(container.gpus.values()):.0f}" if container.gpus else "none",
+            source=f"{pod.key}: spec",
+        ),
         Evidence("Image", printable(container.image, 200), source=f"{pod.key}: spec"),
         Evidence("Runtime class", printable(pod.runtime_class, 60) or "none", source="spec.runtimeClassName"),
         Evidence("GPUs of its nodes", str(visible), "GPUs", "devices of the nodes"),
@@ -162,7 +183,7 @@ def _hit(
         subject=subject,
         cause=cause,
         title=f"{subject}: it can use GPUs that it did not ask for",
-        summary=f"Container {container.name} asks for no GPU and sees those of its node ({how}). What it uses is "
+        summary=f"Container {container.name} sees GPUs of its node that it did not ask for ({how}). What it uses is "
         f"taken from whoever was given these GPUs, and no number names it.{by_nobody}",
         evidence=tuple(evidence),
         confidence=Confidence.HIGH if used and explicit else Confidence.MEDIUM,
@@ -216,8 +237,8 @@ def _fix(pod: Pod, container: Container, cause: str) -> Fix:
     close = Step(
         kind=StepKind.FIX,
         title="Then close the way for everybody",
-        why="In the container toolkit's configuration `accept-nvidia-visible-devices-envvar-when-unprivileged = false` "
-        "and `accept-nvidia-visible-devices-as-volume-mounts = true` and the device plugin's strategy "
+        why="In the container toolkit's configuration `accept-nvidia-visible-devices-envvar-when-unprivileged = "
+        "false` and `accept-nvidia-visible-devices-as-volume-mounts = true` and the device plugin's strategy "
         "`volume-mounts`; or CDI without NVIDIA's runtime as the default. It restarts the container runtime of the "
         "nodes, one by one.",
         risk=Risk.DISRUPTIVE,

@@ -13,7 +13,10 @@ from diagnostics.snapshot import Container, LogSignal, Pod, Snapshot
 from diagnostics.states import ended_badly
 from diagnostics.text import printable
 
-_HINTS = ("cuda", "nvidia", "nvml", "nvrm", "runtime", "cdi", "gpu", "hip", "not yet initialized", "torch")
+_HINTS = (
+    "cuda", "nvidia", "nvml", "nvrm", "runtime", "cdi", "gpu", "hip", "torch", "kernel image", "not yet initialized",
+    "driver version",
+)  # fmt: skip
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
 _BACK_OFF = "CrashLoopBackOff"
 _IN_USE_RATIO = 0.05

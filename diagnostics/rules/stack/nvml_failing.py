@@ -38,6 +38,7 @@ from diagnostics.text import counted, listed
 
 MISMATCH, NOT_LOADED, HANGING = "driver-library-mismatch", "driver-not-loaded", "driver-not-responding"
 LOST_ACCESS, NO_PERMISSION = "device-access-lost-after-reload", "nvml-insufficient-permissions"
+UNKNOWN = "cuda-initialisation-fails"
 
 _SIGNATURES = {
     "nvml-failed": "",
@@ -45,6 +46,7 @@ _SIGNATURES = {
     "host-driver-missing": NOT_LOADED,
     "driver-module-not-loaded": NOT_LOADED,
     "driver-not-responding": HANGING,
+    "cuda-unknown-error": UNKNOWN,
 }
 """Signature -> cause; empty: the words decide."""
 _BY_WORDS = (
@@ -77,6 +79,11 @@ _WORDS = {
         "NVML answers `Unknown Error` inside a container that was given GPUs: its device files are there, but its "
         "cgroup no longer allows them. That happens when systemd is reloaded on the node and the container was "
         "started by the older runtime hook. GPU and driver are well.",
+    ),
+    UNKNOWN: (
+        "CUDA fails to start with an unknown error",
+        "CUDA answers 999, unknown error, in a container that was given a GPU: its device files are incomplete "
+        "(/dev/nvidia-uvm, as a rule), it may no longer open them, or the driver of the node is in a bad state.",
     ),
     NO_PERMISSION: (
         "the container may not open the GPU's device files",
@@ -116,7 +123,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
     for subject, found in of_owner.items():
         elsewhere = [pair for pair in found if pair[1].pod.node not in broken]
         if elsewhere:
-            yield _hit(snapshot, subject, sorted(elsewhere, key=lambda pair: pair[0]))
+            yield _hit(snapshot, subject, sorted(elsewhere, key=lambda pair: (pair[0] == UNKNOWN, pair[0])))
 
 
 def _driver_fails(snapshot: Snapshot, node: str | None) -> bool:
@@ -165,6 +172,8 @@ def _confidence(cause: str, first: Heard, well: Sequence[str]) -> Confidence:
         return Confidence.HIGH if first.container.state == "running" else Confidence.MEDIUM
     if cause == MISMATCH:
         return Confidence.HIGH
+    if cause == UNKNOWN:
+        return Confidence.MEDIUM
     return Confidence.MEDIUM if well else Confidence.HIGH
 
 

@@ -12,6 +12,7 @@ _SUMMARY = {
     "driver-not-loaded": "Find out why the kernel module is not loaded, and load it",
     "driver-not-responding": "Find the GPU that hangs in the kernel log",
     "device-access-lost-after-reload": "Start the pod anew, and let the runtime give devices by CDI",
+    "cuda-initialisation-fails": "Find out which device file is missing, and start the pod anew",
     "nvml-insufficient-permissions": "Let the container open the devices that it was given",
 }
 
@@ -114,15 +115,19 @@ def _of_pod(cause: str, pod: Pod) -> list[Step]:
                 "nvidia-smi inside the container lists its GPUs.",
             )
         ]
+    if cause == "cuda-initialisation-fails":
+        return [
+            _step(
+                "Have the node make its device files, /dev/nvidia-uvm among them",
+                "The module nvidia-uvm makes it when it is loaded: `nvidia-modprobe -u -c 0` on the node, or the "
+                "driver pod of the operator. The container toolkit hands over what is there when a container starts.",
+                Risk.SAFE,
+                "/dev/nvidia-uvm is there on the node.",
+            ),
+            _again(pod),
+        ]
     return [
-        _step(
-            f"Start pod {printable(pod.name, 80)} anew",
-            "A new container gets its devices afresh; what this one has not saved is lost."
-            + ("" if pod.owners else " Nobody makes a bare pod again: create it from its manifest."),
-            Risk.DISRUPTIVE,
-            "The new container finds its GPUs.",
-            kubectl.delete_pod(pod.name, pod.namespace),
-        ),
+        _again(pod),
         _step(
             "Then keep it from coming back",
             "With CDI (the GPU Operator's default from 25.10, `cdi.enabled`) the runtime itself knows the devices, "
@@ -132,3 +137,14 @@ def _of_pod(cause: str, pod: Pod) -> list[Step]:
             "A reload of systemd leaves new pods with their GPUs.",
         ),
     ]
+
+
+def _again(pod: Pod) -> Step:
+    bare = "" if pod.owners else " Nobody makes a bare pod again: create it from its manifest."
+    return _step(
+        f"Start pod {printable(pod.name, 80)} anew",
+        f"A new container gets its devices afresh; what this one has not saved is lost.{bare}",
+        Risk.DISRUPTIVE,
+        "The new container finds its GPUs.",
+        kubectl.delete_pod(pod.name, pod.namespace),
+    )

@@ -19,6 +19,9 @@ SLUG, CAUSE = "fabric-manager-down", "fabric-manager-down-or-mismatched"
         'CUDA error at bandwidthTest.cu:256 code=802(cudaErrorSystemNotReady) "cudaSetDevice(currentDevice)"',
         "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling "
         "NumCudaDevices() that might have already set an error? Error 802: system not yet initialized",
+        "The NVIDIA Driver is present, but CUDA failed to initialize.\n [[ System not yet initialized (error 802) ]]",
+        "fabric manager NVIDIA GPU driver interface version 535.129.03 don't match with driver version 535.154.05. "
+        "Please update with matching NVIDIA driver package.",
         "failed call to cuInit: CUDA_ERROR_SYSTEM_NOT_READY: system not yet initialized",
         "Failed to allocate device vector A (error code system not yet initialized)!",
         "[Vector addition of 50000 elements]\nFailed to allocate device vector A (code\nsystem not yet initialized)!",

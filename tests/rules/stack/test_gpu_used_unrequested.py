@@ -8,7 +8,7 @@ from diagnostics.findings import Confidence, Finding
 from diagnostics.limits import Limits
 from diagnostics.rules import engine
 from diagnostics.snapshot import Metrics, OwnerKey, Pod, Source, Volume
-from tests.builders import GIB, NOW, container, gpu, node, owner, pod, snapshot
+from tests.builders import GIB, NOW, ago, container, gpu, node, owner, pod, snapshot
 from tests.rules.stack.failing_cuda import RULES
 
 SLUG = "gpu-used-unrequested"
@@ -71,6 +71,16 @@ def test_memory_on_a_gpu_that_nobody_holds_makes_it_sure() -> None:
     assert (finding.confidence, finding.gpus) == (Confidence.HIGH, 1)
     quiet = gpu(metrics=Metrics(sampled_at=NOW, memory_used_bytes=0.0, utilization_ratio=0.0))
     assert found(node(), quiet, loud)[0].confidence is Confidence.MEDIUM
+
+
+def test_a_variable_that_overrides_what_was_given_counts_where_a_gpu_is_used_by_nobody() -> None:
+    asking = pod(containers=(container(image="nvidia/cuda", env={"NVIDIA_VISIBLE_DEVICES": "all"}),))
+    busy = gpu(metrics=Metrics(sampled_at=NOW, memory_used_bytes=0.0, utilization_ratio=0.7))
+    assert [f.cause for f in found(node(), busy, asking)] == [VISIBLE]
+    quiet = gpu(metrics=Metrics(sampled_at=NOW, memory_used_bytes=0.0, utilization_ratio=0.0))
+    assert found(node(), quiet, asking) == []
+    old = gpu(metrics=Metrics(sampled_at=ago(hours=1), memory_used_bytes=20.0 * GIB, utilization_ratio=0.7))
+    assert found(node(), old, asking) == []
 
 
 def test_pods_of_one_owner_are_one_finding_with_a_patch() -> None:

@@ -30,6 +30,10 @@ NGC = "WARNING: The NVIDIA Driver was not detected.  GPU functionality will not 
     [
         NO_DEVICE, NO_DRIVER, TENSORFLOW, NGC,
         "RuntimeError: No CUDA GPUs are available",
+        "[[ No CUDA-capable device is detected (error 100) ]]",
+        "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display "
+        "Driver is properly installed",
+        "ERROR: Failed to detect NVIDIA driver version.",
         "cuInit: CUDA_ERROR_NO_DEVICE",
         "cuda runtime error (100) : no CUDA-capable device is detected at /pytorch/aten/src/THC/THCGeneral.cpp:50",
         "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory",

@@ -29,6 +29,8 @@ V100 = node(labels={"nvidia.com/gpu.product": "Tesla-V100-SXM2-32GB"})
         WARNING.format(
             gpu="NVIDIA GeForce RTX 5090", sm="sm_120", built="sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_90"
         ),
+        "CUDA error: device kernel image is invalid",
+        "RuntimeError: HIP error: invalid device function",
         "ptxas fatal   : Value 'sm_103' is not defined for option 'gpu-name'",
         "nvcc fatal   : Unsupported gpu architecture 'compute_120'",
         "RuntimeError: Internal Triton PTX codegen error: ptxas fatal : Value 'sm_120a' is not defined for option "

@@ -50,6 +50,17 @@ def test_a_driver_that_fails_befalls_its_node(text: str, cause: str) -> None:
         ("Failed to initialize NVML: Unknown Error", LOST),
         ("pynvml.nvml.NVMLError_Unknown: Unknown Error", LOST),
         ("could not initialize: Failed to initialize NVML: ERROR_UNKNOWN", LOST),
+        (
+            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing "
+            "env variable CUDA_VISIBLE_DEVICES after program start.",
+            "cuda-initialisation-fails",
+        ),
+        ("failed call to cuInit: CUDA_ERROR_UNKNOWN: unknown error", "cuda-initialisation-fails"),
+        (
+            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment\nFailed to "
+            "initialize NVML: Unknown Error",
+            LOST,
+        ),
         ("Failed to initialize NVML: Insufficient Permissions", PERMISSION),
         ("NVMLError_NoPermission: Insufficient Permissions", PERMISSION),
     ],
