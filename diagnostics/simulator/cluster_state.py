@@ -11,7 +11,16 @@ import msgspec
 from diagnostics.simulator.build import build
 from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.discovery import Resource
-from diagnostics.simulator.manifests import controllers, events, gpu_operator, network, nodes, policy, storage
+from diagnostics.simulator.manifests import (
+    controllers,
+    device_claims,
+    events,
+    gpu_operator,
+    network,
+    nodes,
+    policy,
+    storage,
+)
 from diagnostics.simulator.manifests.pods import encoded_pod
 from diagnostics.simulator.pages import Item
 from diagnostics.simulator.workloads import Json, SimPod
@@ -32,6 +41,10 @@ _FROM_THE_WORLD: dict[str, Callable[[World], list[Json]]] = {
     "runtimeclasses": policy.runtime_classes,
     "priorityclasses": policy.priority_classes,
     "poddisruptionbudgets": policy.budgets,
+    "deviceclasses": device_claims.classes,
+    "resourceclaims": device_claims.claims,
+    "resourceclaimtemplates": device_claims.templates,
+    "resourceslices": device_claims.slices,
     "clusterpolicies": gpu_operator.cluster_policies,
     "nvidiadrivers": gpu_operator.nvidia_drivers,
 }

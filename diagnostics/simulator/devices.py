@@ -122,6 +122,8 @@ class SimNode:
     ready_since: datetime | None = None
     """The kubelet speaks again since then; None: since the node is there."""
     is_cordoned: bool = False
+    is_claimed: bool = False
+    """A DRA driver gives out its GPUs: the kubelet lists none."""
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[tuple[str, str, str], ...] = ()
     """Key, value, effect."""
@@ -144,6 +146,8 @@ class SimNode:
 
     def capacity(self) -> dict[str, int]:
         """Extended resources that the kubelet lists: 0 without a driver, and without a plugin after a while."""
+        if self.is_claimed:
+            return {}
         gone = self.driver_gone_since is not None or self.is_plugin_forgotten
         return {r: 0 if gone else self.fitted(r) for r in sorted({GPU, *(d.resource for d in self.devices)})}
 

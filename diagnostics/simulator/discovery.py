@@ -48,6 +48,10 @@ RESOURCES = (
     Resource("nvidia.com", "v1", "clusterpolicies", "ClusterPolicy", is_namespaced=False),
     Resource("nvidia.com", "v1alpha1", "nvidiadrivers", "NVIDIADriver", is_namespaced=False),
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", ("pdb",)),
+    Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", is_namespaced=False),
+    Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim"),
+    Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
+    Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", is_namespaced=False),
     Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", ("pc",), is_namespaced=False),
     Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", ("sc",), is_namespaced=False),
 )

@@ -42,6 +42,8 @@ class PodTemplate:
     tolerations: list[Json] = field(default_factory=list)
     restart_policy: str = "Always"
     grace_seconds: int = 30
+    claimed: int = 0
+    """GPUs that its pods are given by a claim, not by a resource."""
     more: Json = field(default_factory=dict)
     """Other fields of the pod's spec."""
 
@@ -172,6 +174,8 @@ class PodState:
     """The init container that is not done; the later ones and the app wait."""
     init_waiting: str = ""
     """Reason why that one does not run; empty: it runs and waits for something."""
+    claims: tuple[tuple[str, str], ...] = ()
+    """Claims made for the pod: its own name of one, and the claim's."""
     unscheduled: str = ""
     """Reason of the PodScheduled condition: Unschedulable or SchedulingGated."""
     unscheduled_message: str = ""

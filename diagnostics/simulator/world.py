@@ -9,6 +9,7 @@ from diagnostics.simulator import scheduling
 from diagnostics.simulator.claims import SimClaim
 from diagnostics.simulator.config import FEWEST_NODES, WorldConfig
 from diagnostics.simulator.devices import GPU, Device, SimNode, make_node
+from diagnostics.simulator.dra import Dra
 from diagnostics.simulator.lifecycle import running, unschedulable
 from diagnostics.simulator.timestamps import DAY, seconds
 from diagnostics.simulator.workloads import PodState, PodTemplate, SimPod, Workload
@@ -70,6 +71,7 @@ class World:
         """Events about other objects than pods."""
         self.pods_on: dict[str, list[SimPod]] = {}
         """By node, once finished: the pods with a GPU."""
+        self.dra = Dra()
         self._addresses: dict[str, int] = {}
 
     def before(self, age: timedelta) -> datetime:
@@ -205,7 +207,8 @@ class World:
         return replace(pod, unhealthy=frozenset(sick)) if sick else pod
 
     def _devices(self, workload: Workload, node: SimNode, state: PodState) -> tuple[Device, ...]:
-        count, resource = workload.template.device_count, workload.template.device_resource
+        template = workload.template
+        count, resource = template.device_count or template.claimed, template.device_resource or GPU
         if not count:
             return ()
         if not state.holds:

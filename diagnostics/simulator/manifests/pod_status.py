@@ -27,7 +27,7 @@ def status_of(pod: SimPod) -> Json:
     if pod.workload.template.init_containers:
         status["initContainerStatuses"] = _inits(pod, started)
     status["containerStatuses"] = [_app(pod, started)]
-    return status | {"qosClass": quality_of_service(pod)}
+    return status | {"qosClass": quality_of_service(pod)} | _claims(pod)
 
 
 def quality_of_service(pod: SimPod) -> str:
@@ -51,8 +51,19 @@ def _condition(kind: str, is_true: bool, moment: datetime, reason: str = "", mes
 
 def _unscheduled(pod: SimPod) -> Json:
     state = pod.state
+    if not state.unscheduled:  # no scheduler has looked at it
+        return {"phase": "Pending", "qosClass": quality_of_service(pod)} | _claims(pod)
     condition = _condition("PodScheduled", False, pod.created, state.unscheduled, state.unscheduled_message)
-    return {"phase": "Pending", "conditions": [condition], "qosClass": quality_of_service(pod)}
+    return {
+        "phase": "Pending",
+        "conditions": [condition],
+        "qosClass": quality_of_service(pod),
+    } | _claims(pod)
+
+
+def _claims(pod: SimPod) -> Json:
+    made = [{"name": name, "resourceClaimName": claim} for name, claim in pod.state.claims]
+    return {"resourceClaimStatuses": made} if made else {}
 
 
 def _refused(pod: SimPod, started: datetime) -> Json:
@@ -197,7 +208,7 @@ def _app(pod: SimPod, started: datetime) -> Json:
             status |= {"allocatedResources": requests, "resources": container["resources"]}
         status["volumeMounts"] = _mounts(pod, container)
         status["user"] = {"linux": {"uid": 0, "gid": 0, "supplementalGroups": [0]}}
-    if pod.devices and "waiting" not in body:
+    if pod.devices and not pod.workload.template.claimed and "waiting" not in body:
         status["allocatedResourcesStatus"] = [_device_health(pod)]
     return status
 
