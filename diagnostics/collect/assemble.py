@@ -7,7 +7,6 @@ from typing import NamedTuple
 import msgspec
 
 from diagnostics.collect import devices, racks, windows
-from diagnostics.collect.claimed import with_claimed
 from diagnostics.collect.node_messages import node_signals
 from diagnostics.collect.readings import ClusterObjects, LogReadings, Readings
 from diagnostics.collect.windows import RecentSamples
@@ -60,7 +59,7 @@ def assemble(
     if past.cluster_id and objects.cluster_id and past.cluster_id != objects.cluster_id:
         # Another cluster answers under the same name: nothing of the old one is its own.
         past, recent = Past(), RecentSamples() if recent is not None else None
-    pods = with_claimed(with_roots(objects.pods, objects.workloads), objects.dra)
+    pods = with_roots(objects.pods, objects.workloads)
     nodes = racks.placed(objects.nodes, rack_label)
     gpus = devices.joined(
         nodes, pods, readings.devices, past, recent.slots if recent else (), dra=objects.dra

@@ -1,6 +1,7 @@
 """How many GPUs each pod has or wants through claims (dynamic resource allocation). Pure."""
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -18,7 +19,7 @@ DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([^\"']+)[\"']")
 """How device classes name their driver; those of NVIDIA, AMD and Intel all do."""
 
 
-def with_claimed(pods: tuple[Pod, ...], dra: Allocation) -> tuple[Pod, ...]:
+def with_claimed(pods: Iterable[Pod], dra: Allocation) -> tuple[Pod, ...]:
     """Pods with claims, with the GPUs of these claims by the resource that stands for them.
 
     What was given counts; before that, what is asked for: of alternatives the preferred one, of "all" devices one.

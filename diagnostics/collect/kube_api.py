@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from diagnostics.collect.claimed import with_claimed
 from diagnostics.collect.custom_apis import CUSTOM
 from diagnostics.collect.custom_resources import CustomResources, reader_of, told_apart
 from diagnostics.collect.discovery import Discovery, discover, path_of
@@ -75,6 +76,8 @@ def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
         others = beside.submit(_others, pass_)
         pods = pass_.one(Source.PODS, "pods", lambda _: ItemReader(PodWire, PodConverter()))
         events, namespaces, services, workloads, storage, policy, custom, claims = others.result()
+    dra = allocation_of(claims)
+    pods = list(with_claimed(pods, dra))
     pass_.statuses.sort(key=lambda status: KUBERNETES_SOURCES.index(status.name))
     pass_.apis.sort(key=lambda api: (api.group, api.resource))
     return ClusterObjects(
@@ -96,7 +99,7 @@ def read_cluster(connection: KubeConnection, target: Target) -> ClusterObjects:
         queued=custom.queued,
         pod_groups=custom.pod_groups,
         operator_resources=custom.operator_resources,
-        dra=allocation_of(claims),
+        dra=dra,
     )
 
 

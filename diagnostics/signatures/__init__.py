@@ -11,6 +11,7 @@ from diagnostics.signatures import (
     boards,
     collectives,
     cuda,
+    device_claims,
     driver_install,
     gpu_libraries,
     gpu_memory,
@@ -41,6 +42,7 @@ SIGNATURES: tuple[Signature, ...] = (
     *driver_install.SIGNATURES,
     *operator_pods.SIGNATURES,
     *cuda.SIGNATURES,
+    *device_claims.SIGNATURES,
 )
 
 MOST_OCCURRENCES = 200

@@ -244,7 +244,7 @@ class Pod(Struct, frozen=True, kw_only=True):
     claim_templates: dict[str, str] = {}
     """Name in `resource_claims` -> the template that the claim is made from."""
     claimed_gpus: dict[str, float] = {}
-    """GPUs that its claims ask for or were given, by the resource that stands for them; set by assemble."""
+    """GPUs that its claims ask for or were given, by the resource that stands for them; set when they are read."""
     runtime_class: str = ""
     host_network: bool = False
     hostname: str = ""

@@ -13,7 +13,8 @@ The workload does not start, or runs with fewer members than it wants. Nothing i
 Conditions, nodeSelector, affinity, tolerations, volumes, gates and requests of the pod; labels, taints, capacity
 and allocatable of all nodes; requests and priority of the pods that hold GPUs; FailedScheduling, FailedCreate and
 volume events; volume claims with their classes and volumes, quotas, limit ranges, priority and runtime classes; for
-device claims (DRA) the claims, their templates and classes, and the devices that drivers publish. A pod whose reason
+device claims (DRA) the claims, their templates and classes, the devices that drivers publish, and what the server, the
+kubelet or the driver refuses. A pod whose reason
 has nothing to do with GPUs is reported as "not a GPU shortage".
 
 ## Not reported
@@ -40,7 +41,7 @@ from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.limits import Limits
 from diagnostics.quantities import rfc3339, span
 from diagnostics.rules.base import rule
-from diagnostics.rules.scheduling import queued_jobs, refused_creation
+from diagnostics.rules.scheduling import claim_messages, queued_jobs, refused_creation
 from diagnostics.rules.scheduling.board import Board, Reading
 from diagnostics.rules.scheduling.kueue import WAITS_ITS_TURN
 from diagnostics.rules.scheduling.pending_fix import pending_fix
@@ -87,6 +88,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
         if hit.cause != WAITS_ITS_TURN or (oldest is not None and oldest > wait):
             yield hit
     yield from refused_creation.hits(snapshot, limits)
+    yield from claim_messages.hits(snapshot, limits)
     yield from queued_jobs.hits(snapshot, limits)
 
 
