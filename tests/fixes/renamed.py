@@ -28,6 +28,7 @@ HOLDS_NAMES = frozenset(
     }
     | {"storage_class"}
     | {"holders", "members", "logs_read", "selected_node", "pod_group", "queue", "pods", "nodes", "consumers"}
+    | {"pool", "device_class", "resource_claims", "claim_templates", "claims"}
     | {"last_active", "xids", "fitted", "incidents", "memory_peaks"}
 )
 """Fields that name objects, by themselves or as `namespace/name`, or `node/slot`."""
@@ -89,7 +90,10 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
         case tuple():
             return tuple(_renamed(item, names) for item in value)
         case dict():
-            return {_renamed(key, names): item for key, item in value.items()}
+            return {
+                _renamed(key, names): _renamed(item, names) if isinstance(item, str) else item
+                for key, item in value.items()
+            }
     return value
 
 
