@@ -13,6 +13,7 @@ from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.discovery import Resource
 from diagnostics.simulator.manifests import (
     controllers,
+    custom,
     device_claims,
     events,
     gpu_operator,
@@ -73,7 +74,14 @@ class ClusterState:
 
     @cached_property
     def _controllers(self) -> dict[str, list[Json]]:
-        return controllers.controllers(self.world.workloads, self.world.pods)
+        found = controllers.controllers(self.world.workloads, self.world.pods)
+        for name, more in custom.children(self.world).items():
+            found[name] = [*found[name], *more]
+        return found
+
+    @cached_property
+    def _custom(self) -> dict[tuple[str, str], list[Json]]:
+        return custom.custom(self.world)
 
     @cached_property
     def _events(self) -> list[events.Event]:
@@ -82,6 +90,8 @@ class ClusterState:
     def _make(self, resource: Resource) -> list[Item]:
         world = self.world
         match resource.name:
+            case name if resource.is_custom:
+                objects = self._custom.get((name, resource.api_version), [])
             case "pods":
                 found = [Item(f"{p.namespace}/{p.name}", encoded_pod(p)) for p in world.pods]
                 return sorted(found, key=lambda i: i.key)

@@ -15,6 +15,7 @@ class Resource:
     kind: str
     short: tuple[str, ...] = ()
     is_namespaced: bool = True
+    is_custom: bool = False
 
     @property
     def api_version(self) -> str:
@@ -54,6 +55,23 @@ RESOURCES = (
     Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", is_namespaced=False),
     Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", ("pc",), is_namespaced=False),
     Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", ("sc",), is_namespaced=False),
+    *(
+        Resource(
+            group, version, name, kind, is_namespaced=kind not in ("ClusterQueue", "Queue"), is_custom=True
+        )
+        for group, version, name, kind in (
+            ("batch.volcano.sh", "v1alpha1", "jobs", "Job"),
+            ("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
+            ("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob"),
+            ("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue"),
+            ("kueue.x-k8s.io", "v1beta1", "localqueues", "LocalQueue"),
+            ("kueue.x-k8s.io", "v1beta1", "workloads", "Workload"),
+            ("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
+            ("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup"),
+            ("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup"),
+            ("scheduling.volcano.sh", "v1beta1", "queues", "Queue"),
+        )
+    ),
 )
 VERSION = {
     "major": "1",

@@ -83,7 +83,7 @@ class Workload:
     """Equal to another that would look the same, also one of a later moment. Not to be changed once placed."""
 
     kind: str
-    """Deployment, StatefulSet, DaemonSet, Job, or Pod for a bare one."""
+    """Deployment, StatefulSet, DaemonSet, Job, Pod for a bare one, or a key of `operator_jobs.KINDS`."""
     namespace: str
     name: str
     template: PodTemplate
@@ -101,6 +101,12 @@ class Workload:
     """Of a Job: each pod has an index."""
     cron_schedule: str = ""
     """The Job was made by a CronJob of this schedule."""
+    is_suspended: bool = False
+    """Of a Job: it has no pods until somebody lifts that."""
+    queue: str = ""
+    """Of a Volcano Job."""
+    group_size: int = 1
+    """Of a LeaderWorkerSet: pods in one group."""
 
     @cached_property
     def fingerprint(self) -> str:

@@ -5,14 +5,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from diagnostics.simulator import scheduling
+from diagnostics.simulator import operator_jobs, scheduling
 from diagnostics.simulator.claims import SimClaim
 from diagnostics.simulator.config import FEWEST_NODES, WorldConfig
 from diagnostics.simulator.devices import GPU, Device, SimNode, make_node
 from diagnostics.simulator.dra import Dra
 from diagnostics.simulator.lifecycle import running, unschedulable
 from diagnostics.simulator.timestamps import DAY, seconds
-from diagnostics.simulator.workloads import PodState, PodTemplate, SimPod, Workload
+from diagnostics.simulator.workloads import Json, PodState, PodTemplate, SimPod, Workload
+
+
+def pod_name(workload: Workload, key: object) -> str:
+    """Of the pod with this index; an operator names its pods in a way of its own."""
+    if workload.kind in operator_jobs.KINDS:
+        return operator_jobs.pod_name(workload, key)
+    return workload.pod_name(key)
 
 
 class NoRoom(ValueError):
@@ -65,6 +72,8 @@ class World:
         self.expected: list[Expected] = []
         self.claims: dict[str, SimClaim] = {}
         """By `namespace/name`."""
+        self.custom: list[tuple[tuple[str, str], Json]] = []
+        """Queues and their like, by plural and API version."""
         self.quotas: dict[str, dict[str, str]] = {}
         """By namespace: what its quota allows."""
         self.notes: list[Note] = []
@@ -117,7 +126,7 @@ class World:
         home = self.nodes[node]
         pod = SimPod(
             workload=workload,
-            name=workload.pod_name(key),
+            name=pod_name(workload, key),
             key=str(key),
             created=created,
             node=node,
@@ -135,7 +144,7 @@ class World:
         """One pod that no node has been found for."""
         created = changes.get("created", workload.created)
         self.pods.append(
-            SimPod(workload, workload.pod_name(key), str(key), created, state=state or unschedulable())
+            SimPod(workload, pod_name(workload, key), str(key), created, state=state or unschedulable())
         )
 
     def run(self, workload: Workload, nodes: Iterable[str]) -> Workload:
@@ -171,7 +180,9 @@ class World:
     def expect(self, rule: str, subject: Workload | SimNode | Device, cause: str) -> None:
         match subject:
             case Workload():
-                kind, namespace, name = subject.kind, subject.namespace, subject.name
+                known = operator_jobs.KINDS.get(subject.kind)
+                kind = known.kind if known else subject.kind
+                namespace, name = subject.namespace, subject.name
             case SimNode():
                 kind, namespace, name = "Node", "", subject.name
             case _:

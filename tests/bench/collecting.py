@@ -42,6 +42,16 @@ LISTS = (
     "/apis/node.k8s.io/v1/runtimeclasses",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/policy/v1/poddisruptionbudgets",
+    "/apis/batch.volcano.sh/v1alpha1/jobs",
+    "/apis/jobset.x-k8s.io/v1alpha2/jobsets",
+    "/apis/kubeflow.org/v1/pytorchjobs",
+    "/apis/kueue.x-k8s.io/v1beta1/clusterqueues",
+    "/apis/kueue.x-k8s.io/v1beta1/localqueues",
+    "/apis/kueue.x-k8s.io/v1beta1/workloads",
+    "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets",
+    "/apis/scheduling.k8s.io/v1alpha2/podgroups",
+    "/apis/scheduling.volcano.sh/v1beta1/podgroups",
+    "/apis/scheduling.volcano.sh/v1beta1/queues",
 )
 """What collect reads; the answers to discovery are small beside them."""
 

@@ -8,6 +8,7 @@ from diagnostics.simulator.exporter import page
 from diagnostics.simulator.faults import CATALOGUE, TWINS
 from diagnostics.simulator.manifests.nodes import encoded_node
 from diagnostics.simulator.manifests.pods import pod_object
+from diagnostics.simulator.operator_jobs import KINDS
 from diagnostics.simulator.pod_rules import refusal_by_pods
 from diagnostics.simulator.scheduling import refusals, usage_of
 from diagnostics.simulator.world import World
@@ -16,6 +17,7 @@ from tests.simulator.simulated import NOW, world
 RULES = {
     "scattered-job",
     "partial-gang",
+    "no-gang-scheduling",
     "pending-gpu-pod",
     "fewer-gpus-than-fitted",
     "operator-component-failing",
@@ -53,7 +55,7 @@ def _look(built: World) -> object:
     """All that can be seen of it from outside, save the events of pods, which follow from them."""
     pods = {p.uid: pod_object(p) for p in built.pods}
     nodes = [(encoded_node(built, n), page(built, n)) for n in built.nodes.values()]
-    return pods, nodes, built.notes, built.claims, built.quotas
+    return pods, nodes, built.notes, built.claims, built.quotas, built.custom
 
 
 def test_every_rule_has_a_fault_and_every_fault_a_twin() -> None:
@@ -75,7 +77,10 @@ def test_a_fault_leaves_its_subject_to_be_found(slug: str) -> None:
     assert (fault.rule, fault.kind, fault.namespace, fault.name) in [
         (e.rule, e.kind, e.namespace, e.name) for e in built.expected
     ]
-    named = {(w.kind, w.namespace, w.name) for w in built.workloads} | {("Node", "", n) for n in built.nodes}
+    kinds = {kind: job.kind for kind, job in KINDS.items()}
+    named = {(kinds.get(w.kind, w.kind), w.namespace, w.name) for w in built.workloads} | {
+        ("Node", "", n) for n in built.nodes
+    }
     named |= {
         ("GPU", "", f"{d.node}/{d.pci_bus_id.lower()}") for n in built.nodes.values() for d in n.devices
     }
@@ -95,7 +100,9 @@ def test_a_pod_that_waits_for_a_node_fits_on_none(slug: str) -> None:
         for pod in built.pods:
             has_claim = any("persistentVolumeClaim" in v for v in pod.workload.template.volumes)
             has_claim = has_claim or bool(pod.state.claims)
-            if pod.state.unscheduled != "Unschedulable" or has_claim:
+            # A gang waits as a whole, though one of its pods may find a node.
+            is_gang = pod.workload.kind == "VolcanoJob"
+            if pod.state.unscheduled != "Unschedulable" or has_claim or is_gang:
                 continue
             assert all(
                 refusals(n, usage.get(n.name, {}), pod.workload)[0]

@@ -10,7 +10,7 @@ from diagnostics.placement import Room, admits
 from diagnostics.rules.scheduling.board import Board, Reading
 from diagnostics.rules.scheduling.refusals import Refusal
 from diagnostics.snapshot import Gang, Pod, PodGroup, Snapshot, Source
-from diagnostics.text import listed, printable
+from diagnostics.text import printable
 
 _SIBLINGS = re.compile(r"current pods number: (\d+), minMember of group: (\d+)")
 _API = {
@@ -146,6 +146,5 @@ def fragmented_by_quota(pod: Pod, reading: Reading, *, is_admitted: bool) -> Rea
     return msgspec.structs.replace(
         reading,
         cause="gpu-fragmentation-across-nodes",
-        words="its queue admitted it by the sum of free quota, and no single node has the GPUs free: they lie in "
-        f"pieces on {listed([printable(place, 80) for place in reading.places], 4)}",
+        words="its queue admitted it by the sum of its quota, and the free GPUs lie in pieces on several nodes",
     )

@@ -12,6 +12,7 @@ from diagnostics.simulator.faults import (
     cuda_memory,
     cuda_stack,
     device_claims,
+    gang_scheduling,
     gangs,
     hardware,
     holders,
@@ -23,6 +24,7 @@ from diagnostics.simulator.faults import (
     operator_causes,
     pending,
     preemption,
+    queues,
     refused,
     shared_memory,
     stranded,
@@ -52,6 +54,8 @@ _FAMILIES = (
     volumes,
     crowding,
     pending,
+    queues,
+    gang_scheduling,
 )
 
 CATALOGUE: dict[str, Fault] = {f.slug: f for family in _FAMILIES for f in family.FAULTS}

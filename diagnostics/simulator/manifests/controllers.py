@@ -212,7 +212,7 @@ def _job(workload: Workload, pods: Sequence[SimPod]) -> tuple[Json, Json]:
         "manualSelector": False,
         "template": _template(workload),
         "completionMode": "Indexed" if workload.is_indexed else "NonIndexed",
-        "suspend": False,
+        "suspend": workload.is_suspended,
         "podReplacementPolicy": "TerminatingOrFailed",
     }
     phases = [p.state.phase for p in pods]

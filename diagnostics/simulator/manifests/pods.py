@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from diagnostics.simulator import operator_jobs
 from diagnostics.simulator.classes import PRIORITIES
 from diagnostics.simulator.identity import suffix
 from diagnostics.simulator.manifests import metadata as meta
@@ -100,7 +101,7 @@ def pod_object(pod: SimPod) -> Json:
         metadata["deletionTimestamp"] = rfc3339(state.deleted + seconds(state.grace_seconds))
         metadata["deletionGracePeriodSeconds"] = state.grace_seconds
     if workload.kind != "Pod":
-        metadata["ownerReferences"] = _owner(workload)
+        metadata["ownerReferences"] = _owner_of(pod)
     if workload.kind == "Job" and state.exit is None:
         metadata["finalizers"] = ["batch.kubernetes.io/job-tracking"]
     spec = _spec(pod)
@@ -114,9 +115,12 @@ def token_volume(pod: SimPod) -> str:
 
 
 def _own_labels(pod: SimPod) -> dict[str, str]:
-    labels = {}
+    labels = operator_jobs.labels_of(pod)
     if pod.node:
-        labels = {"topology.kubernetes.io/region": "eu-north-1", "topology.kubernetes.io/zone": "eu-north-1a"}
+        labels |= {
+            "topology.kubernetes.io/region": "eu-north-1",
+            "topology.kubernetes.io/zone": "eu-north-1a",
+        }
     workload = pod.workload
     match workload.kind:
         case "Job" if workload.is_indexed:
@@ -133,7 +137,7 @@ def _own_labels(pod: SimPod) -> dict[str, str]:
 
 
 def _annotations(pod: SimPod) -> dict[str, str]:
-    annotations = dict(pod.workload.template.annotations)
+    annotations = dict(pod.workload.template.annotations) | operator_jobs.annotations_of(pod)
     if pod.workload.kind == "Job" and pod.workload.is_indexed:
         annotations["batch.kubernetes.io/job-completion-index"] = pod.key
     return annotations
@@ -145,7 +149,15 @@ def _generate_name(pod: SimPod) -> str:
             return ""
         case "StatefulSet":
             return f"{pod.workload.name}-"
+        case "PyTorchJob" | "LeaderWorkerSet" | "VolcanoJob":
+            return ""
     return pod.name[:-5]
+
+
+def _owner_of(pod: SimPod) -> list[Json]:
+    if pod.workload.kind in operator_jobs.KINDS:
+        return meta.owner(*operator_jobs.owner_of(pod))
+    return _owner(pod.workload)
 
 
 def _owner(workload: Workload) -> list[Json]:

@@ -51,7 +51,9 @@ def _put(world: World, apply: Callable[[World], None], *, is_there: bool) -> Non
     workloads, pods, expected = list(world.workloads), list(world.pods), list(world.expected)
     activities = [workload.activity for workload in workloads]
     nodes = {name: _state(node) for name, node in world.nodes.items()}
+    custom = list(world.custom)
     apply(world)
+    world.custom = custom
     world.workloads, world.pods, world.expected = workloads, pods, expected
     for workload, activity in zip(workloads, activities, strict=True):
         workload.activity = activity

@@ -226,7 +226,7 @@ class TestAdmittedAndYetInPieces:
         found = hit(*self.parts(owner()), queued=(queued(conditions=self.ADMITTED),))
 
         assert found.cause == "gpu-fragmentation-across-nodes"
-        assert "a and b" in found.title
+        assert "14 (a 7 and b 7)" in str(found.evidence)
         topology, flavor = yaml.safe_load_all(next(s.manifest for s in found.fix.steps if s.manifest))
         assert (topology["kind"], flavor["spec"]["topologyName"]) == (
             "Topology",
