@@ -193,7 +193,7 @@ def _pod(pod: Pod) -> PodLine:
         pod.phase,
         pod.node,
         pod.gpus,
-        len(pod.resource_claims),
+        0 if pod.claimed_gpus else len(pod.resource_claims),
         pod.created_at,
         pod.started_at,
         pod.deletion_at,

@@ -16,7 +16,7 @@ class PodLine(msgspec.Struct, frozen=True, gc=False, array_like=True):
     gpus: dict[str, float]
     """What it asks for, by resource name."""
     claims: int
-    """Resource claims (DRA), whose devices are not known."""
+    """Resource claims (DRA) whose devices are not known; those that are known count among `gpus`."""
     created_at: datetime | None
     started_at: datetime | None
     deletion_at: datetime | None

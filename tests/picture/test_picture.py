@@ -10,7 +10,7 @@ from diagnostics.picture import UnreadablePicture, drawing, drawn, dumps, load_d
 from diagnostics.picture.devices import Devices, GpuCell, NodeLine, Owner
 from diagnostics.picture.workloads import PodLine, WorkloadLine, Workloads
 from diagnostics.snapshot import Condition, Container, Metrics, OwnerKey, Source, State
-from tests.builders import GIB, NOW, ago, gang, gpu, node, pod, snapshot
+from tests.builders import GIB, NOW, ago, container, gang, gpu, node, pod, snapshot
 
 TRAIN = OwnerKey("Job", "research", "train", "batch/v1", "u1")
 
@@ -175,3 +175,11 @@ def test_bytes_that_are_no_picture_are_refused(data: bytes) -> None:
     for load in (load_devices, load_workloads):
         with pytest.raises(UnreadablePicture):
             load(data)
+
+
+def test_claims_whose_devices_are_known_count_as_gpus() -> None:
+    known = pod_line(
+        resource_claims=("gpu",), claimed_gpus={"nvidia.com/gpu": 4.0}, containers=(container(gpus=0),)
+    )
+    assert (known.claims, known.gpus) == (0, {"nvidia.com/gpu": 4.0})
+    assert pod_line(resource_claims=("gpu",), containers=(container(gpus=0),)).claims == 1
