@@ -38,6 +38,15 @@ BY_ADMISSION = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 """Tolerations that every pod is given on its way in, and that no manifest has to name (DefaultTolerationSeconds)."""
 
 
+ANY_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "any"},
+    "spec": {"containers": [{"name": "main", "image": "any"}]},
+}
+"""What a part of a pod's spec without a kind belongs to: it is for the pods of several workloads."""
+
+
 class Document(NamedTuple):
     """A manifest or patch of a step, and the object that it changes as it is (None for a new one)."""
 
@@ -65,6 +74,8 @@ def documents() -> Iterator[Document]:
             kind = body.get("kind", target[0])
             name = named.get("name", target[2])
             live = _live(whole, kind, named.get("namespace", target[1]), name)
+            if live is None and "kind" not in body:
+                live = ANY_POD
             yield Document(one, body, live, "strategic" if way == "json" else way)
         if words[1:2] == ["patch"]:
             body = json.loads(words[words.index("-p") + 1])
@@ -94,9 +105,16 @@ def _live(whole: Snapshot, kind: str, namespace: str, name: str) -> dict[str, An
         pod = whole.pod_by_key.get(f"{namespace}/{name}")
         return None if pod is None else {"apiVersion": "v1", **head, "spec": _pod_spec(pod)}
     workload = whole.workload_by_key.get((kind, namespace, name))
-    if workload is None or not workload.spec:
-        return None
-    return {"apiVersion": workload.api_version, **head, "spec": msgspec.to_builtins(workload.spec)}
+    if workload is not None and workload.spec:
+        return {"apiVersion": workload.api_version, **head, "spec": msgspec.to_builtins(workload.spec)}
+    for owner, pods in whole.pods_by_root.items():
+        if (owner.kind, owner.namespace, owner.name) == (kind, namespace, name):
+            # Of what asks for no GPU the snapshot keeps no spec.
+            labels = {"metadata": {"labels": dict(pods[0].labels)}}
+            spec = {"template": {**labels, "spec": _pod_spec(pods[0])}}
+            selector = {} if kind == "Job" else {"selector": {"matchLabels": dict(pods[0].labels)}}
+            return {"apiVersion": owner.api_version, **head, "spec": {**selector, **spec}}
+    return None
 
 
 def _pod_spec(pod: Pod) -> dict[str, Any]:
