@@ -27,7 +27,7 @@ FOUND = {
 ROOTS = {
     "dgx-02": "operator-component-failing",
     "dgx-03": "operator-component-failing",
-    "dgx-04": "fewer-gpus-than-fitted",
+    "dgx-04": "reported-unhealthy",
     "dgx-05": "operator-component-failing",
     "dgx-06": "nvml-failing",
     "new-01": "fewer-gpus-than-fitted",
@@ -54,15 +54,15 @@ def test_each_sick_node_is_found_by_its_cause_and_the_well_ones_are_left_alone(d
 
 
 def test_each_sick_node_has_one_root_and_all_else_follows_from_it(diagnosis: Diagnosis) -> None:
-    roots = [f for f in diagnosis.findings if f.code.startswith("GPU2") and not f.caused_by]
-    assert {f.subject.name: f.slug for f in roots} == ROOTS
+    roots = [f for f in diagnosis.findings if not f.caused_by]
+    assert {f.nodes[0]: f.slug for f in roots} == ROOTS
     assert len(roots) == len(ROOTS)
 
 
-def test_only_waiting_pods_are_found_besides(diagnosis: Diagnosis) -> None:
+def test_only_the_device_that_is_marked_and_waiting_pods_are_found_besides(diagnosis: Diagnosis) -> None:
     others = [f for f in diagnosis.findings if not f.code.startswith("GPU2")]
-    assert {f.slug for f in others} == {"pending-gpu-pod"}
-    assert all(f.caused_by for f in others)
+    assert {f.slug for f in others} == {"reported-unhealthy", "pending-gpu-pod"}
+    assert all(f.caused_by for f in others if f.slug == "pending-gpu-pod")
 
 
 def test_the_policy_stands_beside_the_components_and_is_no_finding_of_its_own(diagnosis: Diagnosis) -> None:
