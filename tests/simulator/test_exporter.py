@@ -169,3 +169,19 @@ def test_promtool_takes_the_history(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "error" not in (done.stdout + done.stderr).lower()
+
+
+def test_a_board_that_is_not_well_shows_it_in_its_own_series_alone() -> None:
+    hot, cool = world("gpu-too-hot"), world("at-power-cap")
+    reasons, clock = "DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_SM_CLOCK"
+    assert (_value(hot, "gpu-01", 5, reasons), _value(hot, "gpu-01", 5, clock)) == (0x40, 1140)
+    assert _value(cool, "gpu-01", 5, reasons) == 0x4
+    assert _value(hot, "gpu-01", 6, reasons) in (0, 0x4)
+    assert _value(hot, "gpu-01", 5, "DCGM_FI_DEV_THERMAL_VIOLATION_total") > 0
+    assert _value(hot, "gpu-01", 6, "DCGM_FI_DEV_THERMAL_VIOLATION_total") == 0
+
+
+def test_a_gpu_that_vanished_has_no_series_and_is_not_offered() -> None:
+    gone = world("gpu-vanished")
+    assert {s.labels["gpu"] for s in _samples(gone, "gpu-12")} == {str(i) for i in range(8) if i != 5}
+    assert gone.nodes["gpu-12"].allocatable()["nvidia.com/gpu"] == 7

@@ -46,10 +46,11 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
     counts = {node.name: snapshot.past.incidents.get(node.name, 0) for node in nodes}
     for node in nodes:
         count = counts[node.name]
+        if count < limits.of(Subject.of_node(node)).values.lemon_incidents_min:
+            continue
         others = [c for name, c in counts.items() if name != node.name]
         usual = statistics.median(others) if others else 0.0
-        least = limits.of(Subject.of_node(node)).values.lemon_incidents_min
-        if count >= least and count >= TIMES_THE_MEDIAN * usual:
+        if count >= TIMES_THE_MEDIAN * usual:
             yield _hit(snapshot, node, count, usual, len(others))
 
 
