@@ -16,6 +16,8 @@ EVERY = timedelta(minutes=5)
 HEALTHY = WorldConfig(epoch=START)
 WARM_UP = timedelta(minutes=40)
 """Until its own samples make whole windows, the cluster is told to be seen in part."""
+WITHOUT_PROMETHEUS = "needs usage absent"
+"""What the kubelets' own metrics are needed for is not looked at: this cluster has exporters alone."""
 CHUNK = timedelta(hours=6)
 
 
@@ -67,11 +69,12 @@ def judged(since: datetime) -> tuple[list[str], list[str]]:
         f"({i.status}, first seen {i.first_seen:%d %H:%M}): {i.title}"
         for i in Incident.objects.filter(cluster=cluster)
     ]
-    doubts = [
-        f"poll of {o.taken_at:%d %H:%M}: failed {o.rules_failed}, skipped {o.rules_skipped}"
-        for o in Observation.objects.filter(cluster=cluster, taken_at__gte=since)
-        if o.rules_failed or o.rules_skipped
-    ]
+    doubts = []
+    for poll in Observation.objects.filter(cluster=cluster, taken_at__gte=since):
+        blind = [one for one in poll.rules_skipped if not one["reason"].startswith(WITHOUT_PROMETHEUS)]
+        if poll.rules_failed or blind:
+            said = str(poll.rules_failed or blind[0])
+            doubts.append(f"poll of {poll.taken_at:%d %H:%M}: {len(blind)} rules could not look: {said}")
     return opened, doubts[:20]
 
 
