@@ -53,13 +53,21 @@ class IncidentRow:
     """Empty for nobody."""
     opened_at: datetime
     resolved_at: datetime | None
-    lasted: timedelta
-    """Time that it was open; what lies between a resolution and a reopening is not in it."""
-    within: timedelta
-    """From when it opened first to when it was resolved, or until now."""
+    counts_from: datetime
+    """When it opened, later by all the time between a resolution and a reopening: since then it was open in sum."""
     reopened_count: int
     resolution: str
     fix_status: str
+
+    @property
+    def lasted(self) -> timedelta | None:
+        """Time that it was open; None while it is."""
+        return self.resolved_at - self.counts_from if self.resolved_at else None
+
+    @property
+    def within(self) -> timedelta | None:
+        """From when it opened first to when it was resolved; None while it is open."""
+        return self.resolved_at - self.opened_at if self.resolved_at else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,8 +185,7 @@ def _row(slug: str, incident: Incident, turns: list[IncidentEvent], now: datetim
         assignee=incident.assignee.get_username() if incident.assignee else "",
         opened_at=opened_at,
         resolved_at=incident.resolved_at,
-        lasted=sum((stop - begun for begun, stop in spans), timedelta()),
-        within=end - opened_at,
+        counts_from=end - sum((stop - begun for begun, stop in spans), timedelta()),
         reopened_count=incident.reopened_count,
         resolution=incident.resolution,
         fix_status=incident.fix_status,
