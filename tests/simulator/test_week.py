@@ -72,6 +72,19 @@ def test_each_has_an_episode_only_if_the_catalogue_knows_it() -> None:
     assert {CATALOGUE[slug].rule for slug in EPISODES} == {fault.rule for fault in CATALOGUE.values()}
 
 
+def test_a_node_of_its_own_is_one_episodes_alone() -> None:
+    for quarter in range(14 * 24 * 4):
+        moment = START + quarter * timedelta(minutes=15)
+        there = [e.node for e in EPISODES.values() if e.node and latest(e.spans, moment).has(moment)]
+        assert len(there) == len(set(there)), moment
+
+
+def test_events_come_and_go_with_their_fault() -> None:
+    during, after = ({note.reason for note in at(hours).notes} for hours in (2 * 24 + 12, 2 * 24 + 15))
+    assert "Preempted" in during
+    assert "Preempted" not in after
+
+
 def test_every_gpu_has_one_holder_at_any_time() -> None:
     for world in moments():
         held = Counter(d.resource_id for p in world.pods if p.state.holds for d in p.devices)

@@ -4,17 +4,18 @@ from functools import partial
 
 from diagnostics.simulator.faults.entry import Fault, Twin
 from diagnostics.simulator.identity import uuid_of
-from diagnostics.simulator.lifecycle import running
+from diagnostics.simulator.lifecycle import period, running
 from diagnostics.simulator.pod_rules import HOSTNAME
 from diagnostics.simulator.templates import single
 from diagnostics.simulator.timestamps import HOUR, MINUTE, seconds
 from diagnostics.simulator.world import Note, World
 
 RULE = "preemption-loop"
+EVERY = 10 * MINUTE
 
 
 def _pushed_out(world: World, *, rounds: int) -> None:
-    """Both want all GPUs of one node. Urgent runs come every ten minutes; the last one has just come."""
+    """Both want all GPUs of one node. Urgent runs come every ten minutes, the last one at the epoch."""
     node = world.take_spare_node(keep=8)
     gpus = len(node.devices)
     template = single("distil", gpus)
@@ -24,12 +25,15 @@ def _pushed_out(world: World, *, rounds: int) -> None:
     urgent = single("score", gpus)
     urgent.node_selector = {HOSTNAME: node.name}
     urgent.more = {"priorityClassName": "training-high"}
-    last = world.now - 2 * MINUTE
-    live = world.add("Pod", "speech/score-now", urgent, created=last)
+    last, number = period(world.now, world.epoch, EVERY, 2 * MINUTE)
+    last = max(last, batch.created)
+    live = world.add("Pod", f"speech/score-{number}", urgent, created=last)
     pushed = world.place(live, node.name, 0, running(last + seconds(4)))
-    for turn in range(rounds):
-        moment = last - turn * 10 * MINUTE
-        by = pushed.uid if turn == 0 else uuid_of(world.config.seed, "gone", turn)
+    for turn in range(number, number - rounds, -1):
+        moment = last - (number - turn) * EVERY
+        if moment <= batch.created:
+            break
+        by = pushed.uid if turn == number else uuid_of(world.config.seed, "gone", turn)
         world.notes.append(
             Note(
                 "Pod", batch.namespace, batch.pod_name(f"run-{turn}"),
@@ -37,7 +41,7 @@ def _pushed_out(world: World, *, rounds: int) -> None:
                 f"Preempted by pod {by} on node {node.name}", "default-scheduler", moment, moment, type="Normal",
             )
         )  # fmt: skip
-    world.queue(batch, "run-now", created=last + seconds(2))
+    world.queue(batch, f"run-{number + 1}", created=last + seconds(2))
     if rounds > 1:
         world.expect(RULE, batch, "pods of higher priority push it out whenever it has come back")
 
