@@ -112,6 +112,7 @@ def test_the_role_reads_exactly_what_is_collected() -> None:
         "kubeflow.org": {"mpijobs", "pytorchjobs"},
         "kueue.x-k8s.io": {"clusterqueues", "localqueues", "workloads"},
         "leaderworkerset.x-k8s.io": {"leaderworkersets"},
+        "nvidia.com": {"clusterpolicies", "nvidiadrivers"},
         "ray.io": {"rayclusters", "rayjobs", "rayservices"},
         "scheduling.volcano.sh": {"podgroups", "queues"},
         "scheduling.x-k8s.io": {"podgroups"},

@@ -100,11 +100,11 @@ SIGNATURES = (
     Signature(
         name="fabric-manager-failed",
         needles=("abric manager", "abricmanager", "fabric-manager"),
-        pattern=r"[Ff]abric ?[Mm]anager[^\n]{0,120}(?:don't match with|does not match|version mismatch)"
+        pattern=r"[Ff]abric ?[Mm]anager[^\n]{0,120}version mismatch"
         r"|(?:[Ff]ailed|[Uu]nable) to (?:start|initialize|load) (?:the )?(?:nvidia-|NVIDIA )?[Ff]abric ?-?[Mm]anager",
         before=60,
         reach=240,
-        example="fabric manager NVIDIA GPU driver interface version 535.104 don't match with driver version 535.129",
+        example="Failed to start NVIDIA fabric manager: exit status 1",
     ),
     Signature(
         name="waiting-for-ofed",

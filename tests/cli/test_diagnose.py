@@ -62,7 +62,9 @@ def test_json_has_the_fields_that_scripts_rely_on(tmp_path: Path) -> None:
     assert all(set(s) == step for f in document["findings"] for s in f["fix"]["steps"])
     assert document["taken_at"].endswith("Z")
     assert document["cluster"]["name"] == "lab"
-    assert {c["code"] for c in document["coverage"]} == {"GPU901"}
+    assert {c["code"] for c in document["coverage"]} == {"GPU901", "GPU903"}, (
+        "no metrics, and no logs recorded"
+    )
     assert all(set(c) == {"code", "what", "cure"} for c in document["coverage"])
     assert {"code", "reason"} == set(document["skipped"][0])
 
@@ -70,7 +72,7 @@ def test_json_has_the_fields_that_scripts_rely_on(tmp_path: Path) -> None:
 def test_the_table_names_findings_first_steps_and_what_could_not_look(tmp_path: Path) -> None:
     result, _ = on_recording(tmp_path, "gpu-operator")
     assert result.exit_code == 1
-    assert "Driver fails on node dgx-02" in result.output.replace("\n", " ")
+    assert "Driver fails on node" in result.output
     assert "$ kubectl describe" in result.output
     assert "could not look" in result.output
     assert "cure: " in result.output
@@ -80,8 +82,8 @@ def test_the_table_puts_symptoms_right_under_their_cause(tmp_path: Path) -> None
     result, _ = on_recording(tmp_path, "partial-gang")
     table = result.output.partition("First steps")[0]
     rules = [word for word in table.split() if word.startswith("GPU3")]
-    assert rules == ["GPU303", "GPU302"]
-    assert table.index("↳ Job") > table.index("3 pods of Job")
+    assert rules == ["GPU305", "GPU302", "GPU303"]
+    assert table.index("GPU305") < table.index("↳ Job") < table.index("3 pods of Job")
 
 
 def test_a_healthy_cluster_exits_with_zero_and_says_what_it_could_not_see(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ import kubernetes
 from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.faults import CATALOGUE
 from diagnostics.simulator.server import SimulatedCluster
+from tests.simulated import ROOMY
 from tests.simulator.simulated import NOW
 
 
 def test_typed_lists_of_all_resources(tmp_path: Path) -> None:
-    config = WorldConfig(nodes=24, faults=tuple(CATALOGUE))
+    config = WorldConfig(nodes=ROOMY, faults=tuple(CATALOGUE))
     with SimulatedCluster(config, lambda: NOW, token="t") as cluster:
         path = cluster.write_kubeconfig(tmp_path / "kubeconfig")
         client = kubernetes.config.new_client_from_config(str(path))  # type: ignore[no-untyped-call]

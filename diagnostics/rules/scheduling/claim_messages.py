@@ -161,7 +161,7 @@ def _rewritten(pod: Pod, snapshot: Snapshot) -> tuple[Step, ...]:
         Step(
             kind=StepKind.FIX,
             title="Write the claim anew, and name it directly in the pod",
-            why="A DeviceClass and CEL selectors take the place of resourceClassName and parameters; in the pod "
+            why="A DeviceClass and CEL selectors take the place of the old class and its parameters; in the pod "
             "`source:` is left out, and its field goes one level up.",
             risk=Risk.SAFE,
             manifest=f"{manifests.to_yaml(template)}---\n{manifests.to_yaml(used)}",

@@ -28,6 +28,7 @@ CAUSES: dict[str, str] = {
     "driver-module-not-loaded": "driver-module-not-loaded",
     "driver-peermem-not-loaded": "peermem-module-not-loaded",
     "fabric-manager-failed": "fabric-manager-not-running",
+    "fabric-manager-mismatch": "fabric-manager-not-running",
     "fabric-manager-not-running": "fabric-manager-not-running",
     "driver-too-old": "driver-too-old-for-validation",
     "toolkit-cannot-configure-runtime": "toolkit-cannot-configure-runtime",

@@ -8,10 +8,10 @@ from diagnostics.simulator.timestamps import HOUR
 from diagnostics.simulator.world import World
 
 
-def _take(world: World, *, cores: int, expected: bool) -> None:
+def _take(world: World, *, cpu: str, expected: bool) -> None:
     """Two pods that only work on CPUs share a node of eight free GPUs."""
     node = world.take_spare_node(keep=8)
-    template = cpu_only("tokenise", memory="200Gi", cpu=str(cores))
+    template = cpu_only("tokenise", memory="200Gi", cpu=cpu)
     # Nothing else lands where CPU is short: only a node of its own may be named as the subject.
     job = world.add(
         "Job", "research/tokenise", template, age=5 * HOUR, replicas=2, is_indexed=False, activity="none"
@@ -30,9 +30,9 @@ FAULTS = (
         kind="Node",
         name="gpu-11",
         cause="CPU taken by pods without GPUs",
-        apply=partial(_take, cores=111, expected=True),
+        apply=partial(_take, cpu="111700m", expected=True),
     ),
 )
 TWINS = (
-    Twin("cpu-left-beside-gpus", "they ask for half as much CPU", partial(_take, cores=55, expected=False)),
+    Twin("cpu-left-beside-gpus", "they ask for half as much CPU", partial(_take, cpu="55", expected=False)),
 )
