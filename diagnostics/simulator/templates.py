@@ -61,6 +61,7 @@ def single(
     *,
     image: str = PYTORCH,
     memory: str = "",
+    cpu: str = "",
     restart_policy: str = "Never",
     **more: Any,
 ) -> PodTemplate:
@@ -71,7 +72,7 @@ def single(
                 name,
                 image,
                 gpus=gpus,
-                cpu=str(8 * gpus),
+                cpu=cpu or str(8 * gpus),
                 memory=memory or f"{64 * gpus}Gi",
                 command=["python", f"{name}.py"],
             )

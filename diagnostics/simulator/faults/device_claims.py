@@ -35,7 +35,7 @@ def _claimed_node(world: World) -> str:
 
 
 def _template(app: str, template: str, claimed: int) -> PodTemplate:
-    found = single(app, 0, memory="64Gi")
+    found = single(app, 0, memory="64Gi", cpu="8")
     found.containers[0]["resources"]["claims"] = [{"name": "gpus"}]
     found.claimed = claimed
     found.more = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": template}]}
