@@ -157,3 +157,18 @@ def test_stray_names_are_found_in_every_part_of_a_path(tmp_path: Path, module: s
     (tmp_path / module).touch()
 
     assert stray(tmp_path) == [module]
+
+
+def test_what_is_run_once_for_both_databases_touches_none() -> None:
+    listed = re.search(r"^once=\(\n(.*?)^\)", (ROOT / ".ci" / "run").read_text(), re.DOTALL | re.MULTILINE)
+    assert listed is not None
+    files = [
+        file
+        for name in listed[1].split()
+        for file in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))
+    ]
+    assert len(files) > 100
+    uses = re.compile(
+        r"django_db|transactional_db|diagnostics\.(models|tasks|pipeline|incidents)|tests\.pages\.stored"
+    )
+    assert [str(file) for file in files if uses.search(file.read_text())] == []
