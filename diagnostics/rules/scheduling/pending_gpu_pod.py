@@ -66,7 +66,10 @@ from diagnostics.text import counted, listed, printable
         Source.STORAGE,
         Source.POLICY,
     },
-    caused_by=("fewer-gpus-than-fitted", "operator-component-failing", "stranded-gpus", "preemption-loop"),
+    caused_by=(
+        *("fewer-gpus-than-fitted", "operator-component-failing", "no-gpu-in-container"),
+        *("stranded-gpus", "preemption-loop"),
+    ),
     starved_by=("stuck-holder",),
     hold=1,
 )

@@ -30,6 +30,8 @@ _OWN_FAULT = {
 def not_ready(snapshot: Snapshot, limits: Limits, *, has_failing: bool) -> Iterator[Hit]:
     """One hit per resource that is not ready for too long. `has_failing`: a component was seen to fail, which explains
     why the operands of it are not ready."""
+    # Its components are not ready on a node that is gone: that is no fault of theirs.
+    is_node_away = any(node.is_ready is not True for node in snapshot.nodes)
     for resource in snapshot.operator_resources:
         subject = Subject(resource.kind, resource.name, uid=resource.uid, api_version=resource.api_version)
         if resource.state == "ignored":
@@ -44,7 +46,7 @@ def not_ready(snapshot: Snapshot, limits: Limits, *, has_failing: bool) -> Itera
         own = _OWN_FAULT.get(condition.reason) if condition else None
         if own is not None:
             yield _hit(snapshot, resource, subject, condition, *own)
-        elif not has_failing:
+        elif not has_failing and not is_node_away:
             yield _hit(snapshot, resource, subject, condition, "operand-not-ready", _OPERAND)
 
 

@@ -61,9 +61,9 @@ _PRIORITY = partial(_named, field="priorityClassName", path="vision/urgent-tune"
 _RUNTIME = partial(_named, field="runtimeClassName", path="research/legacy-tune")
 
 
-def _fault(slug: str, twin: str, path: str, cause: str, apply: partial[None]) -> Fault:
+def _fault(slug: str, twin: str, path: str, cause: str, apply: partial[None], *also: str) -> Fault:
     namespace, name = path.split("/")
-    return Fault(slug, RULE, twin, "Job", name, cause, apply, namespace=namespace)
+    return Fault(slug, RULE, twin, "Job", name, cause, apply, namespace=namespace, also=also)
 
 
 FAULTS = (
@@ -77,6 +77,7 @@ FAULTS = (
     _fault(
         "runtime-class-missing", "runtime-class-exists", "research/legacy-tune", "runtime class missing",
         partial(_RUNTIME, name="nvidia-legacy", refusal='pod rejected: RuntimeClass "nvidia-legacy" not found'),
+        "no-gpu-in-container",
     ),
 )  # fmt: skip
 TWINS = (
