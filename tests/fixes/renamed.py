@@ -32,6 +32,27 @@ HOLDS_NAMES = frozenset(
     | {"last_active", "xids", "fitted", "incidents", "memory_peaks"}
 )
 """Fields that name objects, by themselves or as `namespace/name`, or `node/slot`."""
+NAMING_LABELS = frozenset(
+    {
+        "scheduling.x-k8s.io/pod-group",
+        "pod-group.scheduling.sigs.k8s.io/name",
+        "scheduling.k8s.io/group-name",
+        "scheduling.volcano.sh/group-name",
+        "scheduling.volcano.sh/queue-name",
+        "volcano.sh/job-name",
+        "volcano.sh/queue-name",
+        "kueue.x-k8s.io/queue-name",
+        "kueue.x-k8s.io/pod-group-name",
+        "jobset.sigs.k8s.io/jobset-name",
+        "leaderworkerset.sigs.k8s.io/name",
+        "training.kubeflow.org/job-name",
+        "ray.io/cluster",
+        "pod-group-name",
+        "batch.kubernetes.io/job-name",
+        "job-name",
+    }
+)
+"""Labels and annotations whose value is the name of an object: a group, a queue, a job."""
 
 
 class Advice(NamedTuple):
@@ -66,7 +87,22 @@ def names_of(whole: Snapshot) -> list[str]:
 def renamed(whole: Snapshot, before: str = "", after: str = "") -> tuple[Snapshot, dict[str, str]]:
     """`whole` with other names, and old name -> new: marked ones, with `before` and `after` in each."""
     names = {old: f"{before}{FIRST}{number:04}{after}{LAST}" for number, old in enumerate(names_of(whole))}
+    names |= {pod: names[owner] + pod.removeprefix(owner) for pod, owner in _gone(whole)}
     return mapped(whole, lambda item: _with_names(item, names)), names
+
+
+def _gone(whole: Snapshot) -> Iterator[tuple[str, str]]:
+    """Pods that only events know, and what they were made by: nothing but their names tells it."""
+    for event in whole.events:
+        if event.kind != "Pod" or f"{event.namespace}/{event.name}" in whole.pod_by_key:
+            continue
+        made_by = [
+            w.name
+            for w in whole.workloads
+            if w.namespace == event.namespace and event.name.startswith(f"{w.name}-")
+        ]
+        if made_by:
+            yield event.name, max(made_by, key=len)
 
 
 def _with_names(item: Any, names: Mapping[str, str]) -> Any:
@@ -77,6 +113,8 @@ def _with_names(item: Any, names: Mapping[str, str]) -> Any:
     }
     if "spec" in item.__struct_fields__ and isinstance(item.spec, dict):
         new["spec"] = _spec(item.spec, names)
+    for field in {"labels", "annotations"} & set(item.__struct_fields__):
+        new[field] = _spec(getattr(item, field), names)
     return msgspec.structs.replace(item, **new) if new else item
 
 
@@ -98,12 +136,12 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _spec(value: Any, names: Mapping[str, str]) -> Any:
-    """A manifest's: what `name` and `claimName` say."""
+    """A manifest's: what `name` and `claimName` say, and labels that name an object."""
     match value:
         case dict():
             return {
                 key: names.get(item, item)
-                if key in {"name", "claimName"} and isinstance(item, str)
+                if key in {"name", "claimName"} | NAMING_LABELS and isinstance(item, str)
                 else _spec(item, names)
                 for key, item in value.items()
             }

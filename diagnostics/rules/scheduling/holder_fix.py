@@ -3,7 +3,7 @@
 from diagnostics.fixes import Fix, Risk, Step, StepKind, in_order, kubectl, steps
 from diagnostics.fixes.rolling import old_pod_first
 from diagnostics.rules.scheduling.holders import Trouble
-from diagnostics.rules.scheduling.owner_patch import owner_kind, patch_of_owner, stop_owner
+from diagnostics.rules.scheduling.owner_patch import in_words, owner_kind, patch_of_owner, stop_owner
 from diagnostics.snapshot import Pod, Snapshot
 from diagnostics.text import printable
 
@@ -73,7 +73,7 @@ def _image(pod: Pod) -> tuple[Step, ...]:
         for c in pod.containers
         if c.state == "waiting" and c.image and c.waiting_reason != "PodInitializing"
     ]
-    images = [{"name": c.name, "image": "<image that exists>"} for c in failing[:1]]
+    spec = {"containers": [{"name": c.name, "image": "<image that exists>"} for c in failing[:1]]}
     return (
         steps.look(
             title="Read why the pull fails",
@@ -84,9 +84,10 @@ def _image(pod: Pod) -> tuple[Step, ...]:
         Step(
             kind=StepKind.FIX,
             title="Correct the image, or its pull secret",
-            why="A change of the template makes the owner replace its pods, those that work included.",
+            why="A change of the template makes the owner replace its pods, those that work included."
+            f"{in_words(pod, spec)}",
             risk=Risk.DISRUPTIVE,
-            manifest=patch_of_owner(pod, {"containers": images}),
+            manifest=patch_of_owner(pod, spec),
             expect="The new pod pulls its image and starts.",
         ),
     )

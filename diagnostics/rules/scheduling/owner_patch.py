@@ -9,22 +9,45 @@ from diagnostics.text import printable
 
 MOST_NODES = 2
 """Nodes that a fix names: more would be a list, not a step."""
+MOST_LINES = 1500
+"""Characters of a change that is told in words."""
 _REPLICA_SPECS = {"PyTorchJob": "pytorchReplicaSpecs", "MPIJob": "mpiReplicaSpecs", "TFJob": "tfReplicaSpecs"}
 
 
 def patch_of_owner(pod: Pod, spec: dict[str, Any]) -> str:
-    """YAML patch that puts `spec` where the owner's kind keeps its pods' spec."""
+    """YAML patch that puts `spec` where the owner's kind keeps its pods' spec.
+
+    Empty for a Volcano Job, whose tasks have no map key: applied, a list of one would replace them all.
+    """
     root = pod.root
+    if is_volcano_job(pod):
+        return ""
     if root is None or root.kind == "Pod":
         root_kind, name, namespace, api_version = "Pod", pod.name, pod.namespace, "v1"
     else:
         root_kind, name, namespace, api_version = root.kind, root.name, root.namespace, root.api_version
     document: dict[str, Any] = {"apiVersion": api_version} if api_version else {}
     document |= {"kind": root_kind, "metadata": {"name": name, "namespace": namespace}}
-    return manifests.to_yaml(document | {"spec": _nested(root_kind, api_version, pod, spec)})
+    return manifests.to_yaml(document | {"spec": _nested(root_kind, pod, spec)})
 
 
-def _nested(kind: str, api_version: str, pod: Pod, spec: dict[str, Any]) -> dict[str, Any]:
+def in_words(pod: Pod, spec: dict[str, Any]) -> str:
+    """Where `spec` belongs, as a sentence to be added, for the kind that `patch_of_owner` gives nothing for."""
+    if not is_volcano_job(pod):
+        return ""
+    task = printable(pod.labels.get("volcano.sh/task-spec", ""), 80)
+    which = f'of task "{task}"' if task else "of the task that makes this pod"
+    lines = printable(manifests.to_json(spec), MOST_LINES)
+    gone = " (null: remove the field)" if ":null" in lines else ""
+    return f" The lines, for the manifest of the Volcano Job, in spec.tasks, template.spec {which}{gone}: {lines}."
+
+
+def is_volcano_job(pod: Pod) -> bool:
+    root = pod.root
+    return root is not None and root.kind == "Job" and root.api_version.startswith("batch.volcano.sh/")
+
+
+def _nested(kind: str, pod: Pod, spec: dict[str, Any]) -> dict[str, Any]:
     template: dict[str, Any] = {"template": {"spec": spec}}
     label = pod.labels.get
     if kind == "Pod":
@@ -39,8 +62,6 @@ def _nested(kind: str, api_version: str, pod: Pod, spec: dict[str, Any]) -> dict
     if kind in _REPLICA_SPECS:
         role = label("training.kubeflow.org/replica-type", "worker").capitalize()
         return {_REPLICA_SPECS[kind]: {role: template}}
-    if kind == "Job" and api_version.startswith("batch.volcano.sh/"):
-        return {"tasks": [{"name": label("volcano.sh/task-spec", "worker"), **template}]}
     return template
 
 
@@ -56,7 +77,7 @@ def change(pod: Pod, title: str, why: str, spec: dict[str, Any], expect: str) ->
     return Step(
         kind=StepKind.FIX,
         title=title,
-        why=f"{why} {_HOW.get(kind, _HOW_OTHERS.format(kind=kind))}",
+        why=f"{why} {_HOW.get(kind, _HOW_OTHERS.format(kind=kind))}{in_words(pod, spec)}",
         risk=Risk.SAFE if kind == "Pod" else Risk.DISRUPTIVE,
         command=kubectl.patch(kind.lower(), root.name, root.namespace, body)
         if root is not None and is_template and "<" not in body

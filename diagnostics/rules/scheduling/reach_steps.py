@@ -8,6 +8,8 @@ from diagnostics.rules.scheduling.board import Reading
 from diagnostics.rules.scheduling.owner_patch import (
     PATCHABLE,
     change,
+    in_words,
+    is_volcano_job,
     look_at_nodes,
     owner_kind,
     patch_of_owner,
@@ -57,16 +59,22 @@ def _tolerate_in_pod(pod: Pod, added: list[dict[str, Any]], caution: str) -> Ste
     path, values = ("/spec/tolerations/-", added) if pod.tolerations else ("/spec/tolerations", [added])
     body = json.dumps([{"op": "add", "path": path, "value": value} for value in values])
     kept = [_toleration(t) for t in pod.tolerations if t.seconds is None]
+    spec = {"tolerations": [*kept, *added]}
+    lines = (
+        in_words(pod, spec)
+        if is_volcano_job(pod)
+        else " The lines below belong into the manifest that it comes from, for its next start."
+    )
     return Step(
         kind=StepKind.FIX,
         title=_TOLERATE,
         why=f"{_WHY_TAINTED}{caution} A toleration may be added to a pod in place, which the command does; no other "
-        "field of its placement may. The lines below belong into the manifest that it comes from, for its next start.",
+        f"field of its placement may.{lines}",
         risk=Risk.SAFE,
         command=kubectl.kubectl(
             "patch", "pod", "-n", pod.namespace, "--type=json", "-p", body, *kubectl.named(pod.name)
         ),
-        manifest=patch_of_owner(pod, {"tolerations": [*kept, *added]}),
+        manifest=patch_of_owner(pod, spec),
         expect="The scheduler no longer counts these nodes as tainted for this pod.",
     )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, manifests, steps
 from diagnostics.placement import Scatter
-from diagnostics.rules.scheduling.owner_patch import patch_of_owner
+from diagnostics.rules.scheduling.owner_patch import in_words, patch_of_owner
 from diagnostics.snapshot import Gang, Node, OwnerKey, Pod
 from diagnostics.text import printable
 
@@ -80,13 +80,18 @@ def _together_again(
         spec = _affinity_spec(placed, scatter, spreads_itself=spreads_itself)
         return _scaled_down_and_up(root, gang.size or len(placed), placed, spec)
     how = "A Job's pod template cannot be changed: delete it and make it anew." if gang.kind == "Job" else ""
+    manifest = _manifest(gang, placed, scatter, spreads_itself=spreads_itself)
+    lines = ""
+    if not manifest:
+        lines = in_words(placed[0], _affinity_spec(placed, scatter, spreads_itself=spreads_itself))
     return (
         Step(
             kind=StepKind.FIX,
             title="Ask the scheduler to keep the pods together, and start the job again",
-            why=f"Placement is decided once, when a pod is bound. {_LOSES} {_PREFERRED} {how}".strip(),
+            why=f"Placement is decided once, when a pod is bound. {_LOSES} {_PREFERRED} {how}".strip()
+            + lines,
             risk=Risk.DISRUPTIVE,
-            manifest=_manifest(gang, placed, scatter, spreads_itself=spreads_itself),
+            manifest=manifest,
             expect="Its pods on fewer hosts: see the placement that is possible in the evidence.",
         ),
     )

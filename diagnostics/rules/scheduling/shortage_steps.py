@@ -2,7 +2,13 @@
 
 from diagnostics.fixes import Risk, Step, StepKind, kubectl, manifests, steps
 from diagnostics.rules.scheduling.board import Reading
-from diagnostics.rules.scheduling.owner_patch import change, look_at_holders, look_at_nodes, patch_of_owner
+from diagnostics.rules.scheduling.owner_patch import (
+    change,
+    in_words,
+    look_at_holders,
+    look_at_nodes,
+    patch_of_owner,
+)
 from diagnostics.snapshot import Pod
 from diagnostics.text import listed, printable
 
@@ -84,18 +90,21 @@ def fragmented(pod: Pod, reading: Reading) -> tuple[Step, ...]:
 def larger(pod: Pod, reading: Reading) -> tuple[Step, ...]:
     asking = [c.name for c in pod.containers if c.gpus]
     resource = max(pod.gpus, key=lambda name: pod.gpus[name])
-    listed_containers = [
-        {"name": name, "resources": {"limits": {resource: "<GPUs for this container>"}}} for name in asking
-    ]
+    spec = {
+        "containers": [
+            {"name": name, "resources": {"limits": {resource: "<GPUs for this container>"}}}
+            for name in asking
+        ]
+    }
     return (
         *look_at_nodes(reading),
         Step(
             kind=StepKind.FIX,
             title="Ask for no more GPUs in one pod than one node has",
             why="The GPUs of one pod are always on one node, and the requests of its containers add up. More GPUs for "
-            "one job come from more pods. Limits and requests of a GPU are equal.",
+            f"one job come from more pods. Limits and requests of a GPU are equal.{in_words(pod, spec)}",
             risk=Risk.SAFE,
-            manifest=patch_of_owner(pod, {"containers": listed_containers}),
+            manifest=patch_of_owner(pod, spec),
             expect="The pod's containers together ask for at most what the largest node has.",
         ),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, manifests, steps
-from diagnostics.rules.scheduling.owner_patch import patch_of_owner
+from diagnostics.rules.scheduling.owner_patch import in_words, patch_of_owner
 from diagnostics.snapshot import Node, Pod
 from diagnostics.text import printable
 
@@ -59,7 +59,7 @@ def _shrink(pod: Pod, scarce: str, *, by_gpu_pods: bool) -> Step:
         kind=StepKind.FIX,
         title=f"Give {printable(owner, 120)} {what}",
         why="A change of a template replaces the pods that run, so choose a good moment. A bare pod or a Job must be "
-        "made anew.",
+        f"made anew.{in_words(pod, spec)}",
         risk=Risk.DISRUPTIVE,
         manifest=patch_of_owner(pod, spec),
         expect="Its pods leave room beside the GPUs.",
