@@ -57,7 +57,7 @@ def test_every_pod_of_the_week_has_the_owner_that_polls_name(both: list[tuple[Ow
 
 def test_the_week_has_owners_of_every_kind(both: list[tuple[Owners, Owners]]) -> None:
     kinds = {owner.partition(" ")[0] for _, past in both for owner in past.values()}
-    assert kinds == {"Deployment", "StatefulSet", "Job", "CronJob", "Pod"}
+    assert kinds == {"Deployment", "StatefulSet", "Job", "CronJob", "PyTorchJob", "Pod"}
 
 
 @pytest.mark.django_db

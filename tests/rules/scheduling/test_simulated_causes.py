@@ -45,4 +45,4 @@ def test_stranded_gpus_are_blamed_on_those_who_take_the_cpu() -> None:
 def test_a_job_that_is_pushed_out_again_and_again() -> None:
     (found,) = diagnosed("preemption-loop").findings
     assert found.cause == "victim-comes-back"
-    assert "preempted 5 times within 40 min" in found.title
+    assert "preempted 5 times within 39 min" in found.title
