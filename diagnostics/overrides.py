@@ -60,7 +60,8 @@ def _precision(override: Override) -> int:
 def enter(row: RuleOverride, actor: User) -> None:
     """Add `row`, or write over what it was. One transaction with its entry in the history."""
     with transaction.atomic():
-        old = RuleOverride.objects.select_for_update(of=("self",)).filter(pk=row.pk).first() if row.pk else None
+        locked = RuleOverride.objects.select_for_update(of=("self",))
+        old = locked.filter(pk=row.pk).first() if row.pk else None
         before = in_words(old) if old is not None else ""
         row.save()
         # Read again, so that both are told as the database holds them.
