@@ -29,6 +29,21 @@ class Fault:
     """Nothing but a Prometheus tells of it: exporters of GPU metrics do not."""
 
 
+def waiting(
+    slug: str,
+    twin: str,
+    kind: str,
+    path: str,
+    cause: str,
+    apply: Apply,
+    rule: str = "pending-gpu-pod",
+    also: tuple[str, ...] = (),
+) -> Fault:
+    """A fault that keeps pods waiting; its subject goes by `namespace/name`."""
+    namespace, name = path.split("/")
+    return Fault(slug, rule, twin, kind, name, cause, apply, namespace=namespace, also=also)
+
+
 @dataclass(frozen=True)
 class Twin:
     slug: str

@@ -1,9 +1,8 @@
 """Gang scheduling: a gang that does not fit, a job that nothing starts as a whole, and sets that are well."""
 
-from collections.abc import Callable
 from functools import partial
 
-from diagnostics.simulator.faults.entry import Fault, Twin
+from diagnostics.simulator.faults.entry import Twin, waiting
 from diagnostics.simulator.lifecycle import unschedulable
 from diagnostics.simulator.manifests import custom
 from diagnostics.simulator.templates import torchrun
@@ -99,22 +98,8 @@ def _sets(world: World) -> None:
     world.run(groups, [world.pick_node(8)] * 4)
 
 
-def _fault(
-    slug: str,
-    twin: str,
-    kind: str,
-    path: str,
-    cause: str,
-    apply: Callable[[World], None],
-    rule: str = PENDING,
-    also: tuple[str, ...] = (),
-) -> Fault:
-    namespace, name = path.split("/")
-    return Fault(slug, rule, twin, kind, name, cause, apply, namespace=namespace, also=also)
-
-
 FAULTS = (
-    _fault(
+    waiting(
         "gang-does-not-fit",
         "small-gang",
         "Job",
@@ -122,7 +107,7 @@ FAULTS = (
         "the gang does not fit as a whole",
         partial(_large_gang, pods=GANG),
     ),
-    _fault(
+    waiting(
         "no-gang-scheduling",
         "gang-scheduled",
         "PyTorchJob",

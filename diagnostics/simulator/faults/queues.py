@@ -1,9 +1,8 @@
 """Queues and pod groups: jobs kept back, one that is let in and finds no room, and a group that is missing."""
 
-from collections.abc import Callable
 from functools import partial
 
-from diagnostics.simulator.faults.entry import Fault, Twin
+from diagnostics.simulator.faults.entry import Twin, waiting
 from diagnostics.simulator.faults.pending import fill
 from diagnostics.simulator.manifests import custom
 from diagnostics.simulator.templates import POOL, single, torchrun
@@ -78,22 +77,8 @@ def _native(world: World, *, exists: bool) -> None:
     world.expect(PENDING, pod, "its pod group does not exist")
 
 
-def _fault(
-    slug: str,
-    twin: str,
-    kind: str,
-    path: str,
-    cause: str,
-    apply: Callable[[World], None],
-    rule: str = PENDING,
-    also: tuple[str, ...] = (),
-) -> Fault:
-    namespace, name = path.split("/")
-    return Fault(slug, rule, twin, kind, name, cause, apply, namespace=namespace, also=also)
-
-
 FAULTS = (
-    _fault(
+    waiting(
         "kueue-inadmissible",
         "kueue-turn",
         "Job",
@@ -101,7 +86,7 @@ FAULTS = (
         "asks for more than its Kueue queue may give",
         partial(_kueue, gpus=16),
     ),
-    _fault(
+    waiting(
         "kueue-in-pieces",
         "kueue-on-one-node",
         "PyTorchJob",
@@ -109,7 +94,7 @@ FAULTS = (
         "admitted by quota, in pieces on the nodes",
         partial(_in_pieces, leave=2),
     ),
-    _fault(
+    waiting(
         "volcano-queue-closed",
         "volcano-queue-open",
         "Job",
@@ -117,7 +102,7 @@ FAULTS = (
         "its Volcano queue is closed",
         partial(_volcano, state="Closed"),
     ),
-    _fault(
+    waiting(
         "pod-group-missing",
         "pod-group-there",
         "Pod",
