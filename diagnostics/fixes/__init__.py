@@ -57,3 +57,8 @@ class Fix(msgspec.Struct, frozen=True, omit_defaults=True):
 def in_order(*steps: Step) -> tuple[Step, ...]:
     """By stage; those of one stage as given."""
     return tuple(sorted(steps, key=lambda step: step.kind.stage))
+
+
+def mildest_first(*steps: Step) -> tuple[Step, ...]:
+    """By stage, and repairs by what they risk; those alike as given."""
+    return tuple(sorted(steps, key=lambda s: (s.kind.stage, s.risk.rank if s.kind is StepKind.FIX else 0)))

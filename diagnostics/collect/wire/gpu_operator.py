@@ -9,8 +9,8 @@ from diagnostics.snapshot import OperatorResource
 SETTINGS: dict[str, tuple[str, ...]] = {
     "ClusterPolicy": (
         "driver.enabled", "driver.version", "driver.usePrecompiled", "driver.kernelModuleType",
-        "toolkit.enabled", "devicePlugin.enabled", "dcgmExporter.enabled", "migManager.enabled", "mig.strategy",
-        "cdi.enabled", "operator.defaultRuntime", "operator.runtimeClass",
+        "toolkit.enabled", "devicePlugin.enabled", "devicePlugin.config.name", "dcgmExporter.enabled",
+        "migManager.enabled", "mig.strategy", "cdi.enabled", "operator.defaultRuntime", "operator.runtimeClass",
     ),
     "NVIDIADriver": ("driverType", "version", "usePrecompiled", "kernelModuleType"),
 }  # fmt: skip

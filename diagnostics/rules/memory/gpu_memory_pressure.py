@@ -28,7 +28,8 @@ from collections.abc import Iterator
 import msgspec
 
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject, Unjudged
-from diagnostics.fixes import Fix, Risk, Step, StepKind, steps
+from diagnostics.fixes import Fix, Risk, Step, StepKind, mildest_first, steps
+from diagnostics.fixes.sharing import divided
 from diagnostics.limits import Limits, Thresholds
 from diagnostics.quantities import gib, percent
 from diagnostics.rules.base import rule
@@ -95,9 +96,10 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
         elif _moves(full, values) and not full.software.preallocates:
             found.setdefault(Subject.of_pod(pods[0]), []).append(full)
     for subject, cases in found.items():
-        yield _hit(subject, PEAKS, cases)
+        yield _hit(snapshot, subject, PEAKS, cases)
     for full in shared:
-        yield _hit(Subject(kind="GPU", name=full.gpu.slot, uid=full.gpu.uuid or ""), SHARED, [full])
+        subject = Subject(kind="GPU", name=full.gpu.slot, uid=full.gpu.uuid or "")
+        yield _hit(snapshot, subject, SHARED, [full])
 
 
 def _software(pod: Pod) -> Software:
@@ -115,7 +117,7 @@ def _moves(full: _Full, values: Thresholds) -> bool:
     return full.over.max - full.over.min >= values.memory_moving_min_ratio * full.usable
 
 
-def _hit(subject: Subject, cause: str, cases: list[_Full]) -> Hit:
+def _hit(snapshot: Snapshot, subject: Subject, cause: str, cases: list[_Full]) -> Hit:
     full = max(cases, key=lambda c: (c.peak / c.usable, c.gpu.slot))
     gpu, pods = full.gpu, tuple(sorted({p.key for c in cases for p in c.pods}))
     left, name = (
@@ -136,7 +138,7 @@ def _hit(subject: Subject, cause: str, cases: list[_Full]) -> Hit:
         f"Nothing failed "
         "yet; a slightly larger batch or request will.",
         evidence=tuple(_evidence(full, pods)),
-        fix=_fix(full, cause),
+        fix=_fix(snapshot, full, cause),
         confidence=Confidence.HIGH if cause == SHARED or full.software.framework else Confidence.MEDIUM,
         gpus=len(cases),
         nodes=tuple(sorted({c.gpu.node for c in cases})),
@@ -160,8 +162,10 @@ def _evidence(full: _Full, pods: tuple[str, ...]) -> Iterator[Evidence]:
         )
 
 
-def _fix(full: _Full, cause: str) -> Fix:
+def _fix(snapshot: Snapshot, full: _Full, cause: str) -> Fix:
     pod = full.pods[0]
+    node = snapshot.node_by_name.get(full.gpu.node)
+    layout = divided(node, snapshot) if cause == SHARED and node is not None else ()
     if cause == SHARED:
         change = Step(
             kind=StepKind.FIX,
@@ -184,10 +188,11 @@ def _fix(full: _Full, cause: str) -> Fix:
     look = steps.see_pods_on_node(full.gpu.node) if cause == SHARED else steps.describe_pod(pod)
     return Fix(
         summary=change.title,
-        steps=(
+        steps=mildest_first(
             look,
             steps.read_log(pod, expect="Memory reports of the program, and errors that it caught."),
             change,
+            *layout,
             steps.verify_finding_gone("The most in use over a window stays below the GPU's memory."),
             steps.escalate(
                 "the owner of the workload",

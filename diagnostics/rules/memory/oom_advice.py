@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
-from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
+from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, mildest_first, steps
 from diagnostics.fixes.rolling import old_pod_first
+from diagnostics.fixes.sharing import divided, larger_slice
+from diagnostics.mig_profiles import profile_in
 from diagnostics.rules.memory import changes
 from diagnostics.rules.memory import oom_numbers as oom
 from diagnostics.rules.memory.failing import Failure
@@ -65,9 +67,10 @@ def fix_for(verdict: Verdict, failure: Failure, snapshot: Snapshot) -> Fix:
     summary = own[-1].title if own[-1].kind is StepKind.FIX else own[0].title
     return Fix(
         summary=summary,
-        steps=(
+        steps=mildest_first(
             read,
             *old_pod_first(own, pod, snapshot),
+            *_of_the_node(verdict, failure, snapshot),
             steps.verify_finding_gone(
                 f"Container {container.name} runs for a whole load cycle without the message."
             ),
@@ -78,6 +81,21 @@ def fix_for(verdict: Verdict, failure: Failure, snapshot: Snapshot) -> Fix:
             ),
         ),
     )
+
+
+def _of_the_node(verdict: Verdict, failure: Failure, snapshot: Snapshot) -> tuple[Step, ...]:
+    """Another division of the node's GPUs, where the present one is what is too small or divides nothing."""
+    node = snapshot.node_by_name.get(failure.pod.node or "")
+    if node is None:
+        return ()
+    if verdict.cause == oom.MIG_TOO_SMALL:
+        named = [*failure.container.gpus, node.labels.get("nvidia.com/gpu.product", "")]
+        held = [g.mig_profile or "" for g in snapshot.gpus_by_pod.get(failure.pod.key, ())]
+        own = next((p for name in (*held, *named) if (p := profile_in(name))), None)
+        return larger_slice(node, own, snapshot) if own else ()
+    if verdict.cause == oom.OTHER_PROCESS and verdict.whose in (Whose.OTHER_PODS, Whose.OPEN):
+        return divided(node, snapshot)
+    return ()
 
 
 def _edit(title: str, why: str, expect: str) -> Step:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from diagnostics.fixes import Fix, Step, in_order, steps
+from diagnostics.fixes import Fix, Step, in_order, mildest_first, steps
+from diagnostics.fixes.sharing import offering
 from diagnostics.rules.scheduling import (
     claim_steps,
     constraint_steps,
@@ -12,22 +13,30 @@ from diagnostics.rules.scheduling import (
     volume_steps,
 )
 from diagnostics.rules.scheduling.board import Reading
-from diagnostics.snapshot import Pod
+from diagnostics.snapshot import Pod, Snapshot
 
 
-def pending_fix(pod: Pod, reading: Reading) -> Fix:
+def pending_fix(pod: Pod, reading: Reading, snapshot: Snapshot) -> Fix:
     """Read-only steps first, then what the cause asks for, then how to see that it helped, then whom to ask."""
     causes = _CAUSES | _OF_CLAIMS if reading.claim_api or reading.cause in _CLAIMS_ALONE else _CAUSES
+    offered = _offered(pod, snapshot) if reading.cause == "no-such-resource" else ()
+    order = mildest_first if offered else in_order
     summary, make = causes.get(reading.cause, _CAUSES["unexplained"])
     return Fix(
         summary,
-        in_order(
+        order(
             steps.describe_pod(pod),
             *make(pod, reading),
+            *offered,
             *reach_steps.loosen(pod, reading),
             steps.verify_finding_gone("The pod is bound to a node; its finding closes."),
         ),
     )
+
+
+def _offered(pod: Pod, snapshot: Snapshot) -> tuple[Step, ...]:
+    """The other way round: a node that offers what the pod asks for, where its GPUs can be divided so."""
+    return next((found for name in sorted(pod.gpus) if (found := offering(name, snapshot))), ())
 
 
 _Maker = Callable[[Pod, Reading], tuple[Step, ...]]

@@ -165,7 +165,7 @@ def _hit(subject: Subject, pods: list[Pod], board: Board) -> Hit:
         + f"{who} {verb} {span(max(ages, default=None))} for {gpus}: {reading.words}",
         summary=_summary(reading),
         evidence=(*_age_facts(pods, ages), *reading.facts, *_other_facts(causes, leading)),
-        fix=pending_fix(pod, reading),
+        fix=pending_fix(pod, reading, board.snapshot),
         confidence=_confidence(pod, reading, board.snapshot),
         severity=Severity.INFO if reading.cause in QUEUED else None,
         gpus=asked,

@@ -27,12 +27,12 @@ from datetime import datetime
 
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject, Unjudged
 from diagnostics.limits import Limits
+from diagnostics.mig_profiles import profile_in, supported
 from diagnostics.operator_components import COMPONENTS, component_label
 from diagnostics.quantities import span
 from diagnostics.rules.base import rule
 from diagnostics.rules.stack.failures import message_of, signals_of
 from diagnostics.rules.stack.mig_fix import mig_fix
-from diagnostics.rules.stack.mig_profiles import profile_in, supported
 from diagnostics.rules.stack.said import RESET_BLOCKED, cause_of
 from diagnostics.snapshot import LogSignal, Node, Pod, Snapshot, Source
 from diagnostics.text import listed, printable

@@ -158,6 +158,27 @@ def test_calls_a_shortage_on_a_mig_instance_a_slice_that_is_too_small() -> None:
     assert by_resource.cause == "mig-slice-smaller-than-need"
 
 
+def test_offers_a_larger_slice_that_the_gpu_can_be_cut_into() -> None:
+    log = render(
+        "2.5", requested=2 * GIB, total=9.5 * GIB, free=0.2 * GIB, allocated=8 * GIB, unallocated=0.3 * GIB
+    )
+    box = looping(limits={"nvidia.com/mig-1g.10gb": 1.0}, requests={}, gpus=0)
+    manager = pod("mig-manager", "gpu-operator", 0, labels={"app": "nvidia-mig-manager"})
+    (finding,) = findings(failing_pod(box), node(), manager, log=log)
+    commands = [s.command for s in finding.fix.steps]
+    assert "kubectl label node --overwrite gpu-1 nvidia.com/mig.config=all-1g.20gb" in commands
+    assert finding.fix.steps[-1].kind is StepKind.ESCALATE
+
+
+def test_offers_memory_of_its_own_where_pods_share_a_gpu_by_time() -> None:
+    labels = {"nvidia.com/gpu.product": "NVIDIA-L40S-SHARED", "nvidia.com/gpu.replicas": "4"}
+    device = gpu(holders=("research/train-0", "research/embedder"), replicas=4)
+    finding = one(SHARED, device, node(labels=labels))
+    assert "mps:" in "".join(s.manifest for s in finding.fix.steps)
+    alone = one(SHARED, device, node())
+    assert "mps:" not in "".join(s.manifest for s in alone.fix.steps)
+
+
 def test_calls_a_shortage_on_a_part_of_a_card_a_share() -> None:
     labelled = node(labels={"nvidia.com/gpu.memory": "81559"})
     log = render(

@@ -78,6 +78,15 @@ def test_a_shared_gpu_that_is_full_is_found_whatever_runs_on_it() -> None:
     assert findings(one, other, device(60, 60, one, other, replicas=2)) == []
 
 
+def test_a_gpu_shared_by_time_is_to_have_its_memory_divided() -> None:
+    one, other = running(), running(name="embed-0")
+    labels = {"nvidia.com/gpu.product": "NVIDIA-L40S-SHARED", "nvidia.com/gpu.replicas": "2"}
+    parts = (one, other, device(79.2, 79.2, one, other, replicas=2))
+    outcome = engine.run((RULE,), snapshot(node(labels=labels), *parts), Limits())
+    assert "mps:" in str([s.manifest for f in outcome.findings for s in f.fix.steps])
+    assert "mps:" not in str([s.manifest for f in findings(*parts) for s in f.fix.steps])
+
+
 def test_a_pod_that_is_loading_is_left_alone() -> None:
     young = running(running_since=ago(minutes=40))
     assert findings(young, device(5, 79.2, young)) == []

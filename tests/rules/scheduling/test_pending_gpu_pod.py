@@ -97,6 +97,27 @@ def test_a_resource_that_no_node_offers(resource: str) -> None:
     assert "nvidia.com/gpu" in str(found.evidence)
 
 
+@pytest.mark.parametrize(
+    ("resource", "label"),
+    [
+        ("nvidia.com/mig-1g.10gb", "nvidia.com/mig.config=all-1g.10gb"),
+        ("nvidia.com/gpu.shared", "nvidia.com/device-plugin.config=time-slicing-2-shared"),
+        ("amd.com/gpu", ""),
+    ],
+)
+def test_a_resource_that_no_node_offers_is_offered_where_a_node_can(resource: str, label: str) -> None:
+    wants = (container(requests={resource: 1.0}, limits={resource: 1.0}, state=""),)
+    manager = pod("mig-manager", "gpu-operator", 0, labels={"app": "nvidia-mig-manager"}, node="gpu-9")
+
+    words = [
+        w
+        for s in hit(node(), manager, pending_pod(containers=wants)).fix.steps
+        for w in shlex.split(s.command)
+    ]
+
+    assert [w for w in words if w.startswith("nvidia.com/") and "=" in w] == ([label] if label else [])
+
+
 def test_holders_of_higher_priority() -> None:
     high = pod("high", gpus=4, priority=100000)
 
