@@ -7,9 +7,26 @@ from typing import Any
 import yaml
 
 
+class Lines(str):
+    """A text of several lines, such as a file in a ConfigMap, that is written as a block."""
+
+    __slots__ = ()
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, _: Any) -> bool:
+        """Nobody writes `*id001`."""
+        return True
+
+
+_Dumper.add_representer(
+    Lines, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, "|")
+)
+
+
 def to_yaml(document: Mapping[str, Any]) -> str:
     """YAML as people write it: keys in the given order, no aliases."""
-    return yaml.safe_dump(dict(document), sort_keys=False, width=100)
+    return str(yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, width=100))
 
 
 def to_json(document: Mapping[str, Any]) -> str:

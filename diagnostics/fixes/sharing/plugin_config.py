@@ -77,8 +77,7 @@ def _steps(
     suffix = (
         "" if renamed else " Feature discovery adds -SHARED to the product label: selectors must allow it."
     )
-    part = f"a {shares}th" if shares > 2 else "half"
-    more = f" Each client may use {part} of the memory." if way is Way.MPS else ""
+    more = f" Each client may use 1/{shares} of the memory." if way is Way.MPS else ""
     if way is Way.TIME_SLICING and resource == WHOLE:
         more = " `mps` in place of `timeSlicing`, without failRequestsGreaterThanOne, would hold each to its part."
     name = printable(node.name, 120)
@@ -125,7 +124,10 @@ def _written(key: str, text: str, snapshot: Snapshot) -> tuple[Step, ...]:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": CONFIG_MAP, "namespace": namespace},
-        "data": {"default": manifests.to_yaml(_NEUTRAL), key: text},
+        "data": {
+            "default": manifests.Lines(manifests.to_yaml(_NEUTRAL)),
+            key: manifests.Lines(text),
+        },
     }
     return (
         Step(

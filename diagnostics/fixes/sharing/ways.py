@@ -6,7 +6,7 @@ import msgspec
 
 from diagnostics.fixes import Step, StepKind, kubectl, steps
 from diagnostics.snapshot import Node, Snapshot
-from diagnostics.text import counted, listed, printable
+from diagnostics.text import listed, printable
 
 MOST_HOLDERS = 6
 """Holders that a step names; the rest is counted."""
@@ -35,15 +35,11 @@ ISOLATION = {
 def emptied(node: Node, snapshot: Snapshot) -> tuple[Step, ...]:
     """A look at what holds the GPUs of the node, and no new pod on it; what runs ends by itself."""
     holders = [printable(p.key, 120) for p in snapshot.pods_by_node.get(node.name, ()) if p.holds_gpus]
-    now = (
-        f"{counted(len(holders), 'pod')} do now: {listed(holders, MOST_HOLDERS)}."
-        if holders
-        else "None does now."
-    )
+    now = f"Now there is {listed(holders, MOST_HOLDERS)}." if holders else "Now there is none."
     look = steps.look(
         title=f"See which pods hold GPUs of node {printable(node.name, 120)}",
-        why=f"Its GPUs are divided anew only when none does. {now} Their owners end them, or they come to their end; a "
-        "change under them would put others beside them, or fail.",
+        why=f"Its GPUs are divided anew only when there is none. {now} Their owners end them, or they come to "
+        "their end; a change under them would put others beside them, or fail.",
         command=kubectl.pods_on_node(node.name, holding=True),
         expect="No pod that asks for GPUs, before the step that divides them.",
     )
