@@ -52,3 +52,15 @@ def mig_slices(model: str | None) -> int:
     """
     name = (model or "").upper().replace("-", " ")
     return next((slices for part, slices in MIG_SLICES if part in name), 7)
+
+
+_WITHOUT_NVLINK = ("T4", "L4", "L40", "L40S", "L20", "L2", "A2", "A10", "A10G", "A16", "P4", "P40")
+"""Boards without an NVLink connector, by the word in the model's name (vendor datasheets)."""
+
+
+def has_nvlink(model: str | None) -> bool | None:
+    """False for boards that have no NVLink at all; None where the model does not decide it (bridges are optional on
+    PCIe boards) or is not known.
+    """
+    words = (model or "").upper().replace("-", " ").split()
+    return False if any(word in _WITHOUT_NVLINK for word in words) else None

@@ -79,6 +79,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scatter_min_ratio: Annotated[
         float, Meta(description="(used - min) / (max - min) hosts from here on is scattered (ours).")
     ] = 0.3
+    isolated_ranks_min: Annotated[
+        int, Meta(description="Ranks of a job on one host, each in a pod of one GPU: worth mention (ours).")
+    ] = 4
     xid_recent: Annotated[
         timedelta, Meta(description="A fatal Xid is reported for this long after it was seen (ours).")
     ] = timedelta(hours=24)

@@ -91,7 +91,7 @@ def assemble(
         operator_resources=objects.operator_resources,
         dra=objects.dra,
         gpus=gpus,
-        gangs=gangs_of(pods, objects.workloads, objects.pod_groups),
+        gangs=gangs_of(pods, objects.workloads, objects.pod_groups, logs.signals),
         signals=(*logs.signals, *node_signals(nodes, objects.events)),
         logs_read=logs.pods_read,
         exporters_down=readings.exporters_down,

@@ -14,7 +14,7 @@ import msgspec
 
 from diagnostics.gangs.launchers import Launch, launch_of
 from diagnostics.gangs.roles import fewest_pods, gang_size
-from diagnostics.snapshot import Gang, OwnerKey, Pod, PodGroup, Workload
+from diagnostics.snapshot import Gang, LogSignal, OwnerKey, Pod, PodGroup, Workload
 
 COLLECTIVE_KINDS = frozenset({"PyTorchJob", "MPIJob", "JobSet", "LeaderWorkerSet", "TrainJob"})
 SERVER_KINDS = frozenset({"Deployment", "ReplicaSet", "DaemonSet"})
@@ -46,13 +46,21 @@ class _Group(msgspec.Struct, frozen=True):
 
 
 def gangs_of(
-    pods: Iterable[Pod], workloads: Iterable[Workload], pod_groups: Iterable[PodGroup] = ()
+    pods: Iterable[Pod],
+    workloads: Iterable[Workload],
+    pod_groups: Iterable[PodGroup] = (),
+    signals: Iterable[LogSignal] = (),
 ) -> tuple[Gang, ...]:
     """The collective jobs among `pods` (their `root` set): one Gang per set of pods that need each other.
 
     Members are the GPU pods that have not finished. A job of one GPU pod is no gang. Owners without a sign
-    of collective work (a Deployment or StatefulSet of servers, an Indexed Job of shards) are left out.
+    of collective work (a Deployment or StatefulSet of servers, an Indexed Job of shards) are left out, unless the
+    log of a member tells of more ranks than the pod has GPUs.
     """
+    ranks: dict[str, int] = {}
+    for told in signals:
+        if told.signal == "nccl-communicator" and "ranks_count" in told.numbers:
+            ranks[told.pod_key] = max(ranks.get(told.pod_key, 0), int(told.numbers["ranks_count"]))
     grouped: dict[_Group, list[Pod]] = defaultdict(list)
     without_gpus: dict[_Group, int] = defaultdict(int)
     for pod in pods:
@@ -69,7 +77,8 @@ def gangs_of(
     for group, members in grouped.items():
         members.sort(key=lambda p: p.name)
         started_by = by_group.get(pod_group_key(members[0]))
-        gang = _gang(group, members, without_gpus[group], by_key, started_by)
+        launches = [_launch(pod, ranks.get(pod.key, 0)) for pod in members]
+        gang = _gang(group, members, launches, without_gpus[group], by_key, started_by)
         if gang is not None:
             found.append(gang)
     return tuple(sorted(found, key=lambda g: (g.namespace, g.name, g.members)))
@@ -147,12 +156,12 @@ def _yunikorn_application(pod: Pod) -> str | None:
 def _gang(
     group: _Group,
     members: list[Pod],
+    launches: list[Launch],
     without_gpus: int,
     workloads: Mapping[tuple[str, str, str], Workload],
     started_by: PodGroup | None,
 ) -> Gang | None:
     group = _under_owner(group, members)
-    launches = [launch_of(pod) for pod in members]
     collective = _collective(group, launches)
     least = started_by.min_member if started_by is not None else None
     least = max(1, least - without_gpus) if least is not None else None
@@ -179,6 +188,14 @@ def _gang(
         min_available=_min_available(members, launches, workload) if least is None else least,
         gang_scheduler=_gang_scheduler(group, members),
     )
+
+
+def _launch(pod: Pod, ranks: int) -> Launch:
+    """What the pod's spec says of peers; where that is nothing for sure, what its log says."""
+    launch = launch_of(pod)
+    if (not launch.evidence or launch.is_weak) and ranks > pod.gpu_count:
+        return Launch(f"an NCCL communicator of {ranks} ranks in its log")
+    return launch
 
 
 def _under_owner(group: _Group, members: list[Pod]) -> _Group:

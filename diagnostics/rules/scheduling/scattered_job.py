@@ -1,8 +1,9 @@
-"""A collective job lies on more hosts, racks or NVLink domains than it needs.
+"""A collective job lies on more hosts, racks or NVLink domains than it needs, or its pods keep its GPUs apart.
 
 ## Meaning
 Pods that exchange gradients or activations at every step were placed apart although fewer hosts would hold them. Their
-traffic passes the network where it could pass NVLink, or a rack's switch.
+traffic passes the network where it could pass NVLink, or a rack's switch. Or ranks stand side by side on a host, each
+in a pod of one GPU: containers that see one GPU each can use neither NVLink nor shared memory between them.
 
 ## Impact
 The job works, and runs slower: every step waits for the slowest link. Scattering alone breaks nothing; a failing job
@@ -11,10 +12,14 @@ has another cause. How much slower is not known from placement.
 ## Evidence
 Nodes of the job's bound pods; GPUs, CPU and memory of the hosts of that kind; labels for rack, zone and NVLink domain;
 affinity and spread constraints of the pods. Scatter = (hosts used - hosts needed) / (most hosts possible - needed).
+Ranks in pods of one GPU count from `isolated_ranks_min` on a host, or when they fill it; NCCL's lines in the logs of
+failing members say how many ranks there are and what they talk over.
 
 ## Not reported
 Independent servers and shards, whatever owns them; pods that only a pod group ties; a job on as few hosts as it
-needs, in one rack or not; jobs of one GPU pod; members that have finished.
+needs, in one rack or not; jobs of one GPU pod; members that have finished. Pods of one GPU of jobs without
+collectives; a few of them on a large host; those on boards without NVLink, in an NVLink domain over hosts, with a share
+or a slice of a GPU, with a claim, or that reach all GPUs of the host; NCCL's line that libnccl-net.so is missing.
 
 ## References
 https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
@@ -30,6 +35,7 @@ from diagnostics.gangs import launch_of
 from diagnostics.limits import Limits
 from diagnostics.placement import Room, Scatter, Span, possible_placement, rooms, scatter_of
 from diagnostics.rules.base import rule
+from diagnostics.rules.scheduling.isolated_ranks import alone_facts, isolated_hit, isolated_ranks
 from diagnostics.rules.scheduling.links import slowest_link
 from diagnostics.rules.scheduling.scatter_fix import scatter_fix
 from diagnostics.rules.scheduling.spreading import idle_spread_rules, spread_rules
@@ -42,7 +48,7 @@ from diagnostics.text import counted, listed, printable
     slug="scattered-job",
     severity=Severity.WARNING,
     needs={Source.PODS, Source.NODES},
-    uses={Source.WORKLOADS},
+    uses={Source.WORKLOADS, Source.LOGS},
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     given = rooms(snapshot)
@@ -61,11 +67,16 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
             yield Unjudged(subject, "not all pods could be read, and members of it may be among the rest")
             continue
         scatter = scatter_of(placed, given)
-        limit = limits.of(subject).values.scatter_min_ratio
-        if scatter is None or not scatter.hosts.is_wide:
-            continue
-        if scatter.hosts.ratio >= limit or scatter.crosses_without_need:
+        values = limits.of(subject).values
+        limit = values.scatter_min_ratio
+        if scatter is not None and _is_scattered(scatter, limit):
             yield _hit(gang, subject, placed, scatter, given, limit)
+        elif found := isolated_ranks(placed, given, snapshot, values.isolated_ranks_min):
+            yield isolated_hit(gang, subject, placed, found)
+
+
+def _is_scattered(scatter: Scatter, limit: float) -> bool:
+    return scatter.hosts.is_wide and (scatter.hosts.ratio >= limit or scatter.crosses_without_need)
 
 
 def _hit(
@@ -102,6 +113,7 @@ def _hit(
                 source="(used - needed) / (at most - needed) hosts",
             ),
             *_place_facts(scatter),
+            *alone_facts(placed),
             Evidence("slowest link on the path", link, source="node labels and resources of its pods"),
             Evidence(
                 "possible now, pods per host",

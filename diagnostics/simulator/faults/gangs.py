@@ -21,6 +21,16 @@ def _ddp(world: World, nodes: tuple[str, ...], path: str = "research/gpt-ddp") -
         world.expect("scattered-job", job, "spread over four nodes in two racks, although one node would do")
 
 
+def _one_gpu_each(world: World, *, talk: bool) -> None:
+    """Eight pods of one GPU each that fill a node: ranks of one job, or runs of a sweep, each for itself."""
+    template = torchrun("resnet-ddp", 8, 1, kind="StatefulSet") if talk else single("resnet-sweep", 1)
+    name = "resnet-ddp" if talk else "resnet-sweep"
+    job = world.add("StatefulSet" if talk else "Job", f"vision/{name}", template, age=4 * HOUR, replicas=8)
+    world.run(job, (world.take_spare_node(keep=8).name,) * 8)
+    if talk:
+        world.expect("scattered-job", job, "eight ranks on one node, each in a pod of one GPU")
+
+
 def _independent(world: World) -> None:
     servers = world.add(
         "StatefulSet",
@@ -92,6 +102,16 @@ FAULTS = (
         apply=partial(_ddp, nodes=APART),
     ),
     Fault(
+        slug="one-gpu-ranks",
+        rule="scattered-job",
+        twin="one-gpu-sweep",
+        kind="StatefulSet",
+        namespace="vision",
+        name="resnet-ddp",
+        cause="ranks of one node cut off from each other, each in a pod of one GPU",
+        apply=partial(_one_gpu_each, talk=True),
+    ),
+    Fault(
         slug="partial-gang",
         rule="partial-gang",
         twin="complete-gang",
@@ -105,6 +125,11 @@ FAULTS = (
 )
 TWINS = (
     Twin("packed-job", "the same four pods share one node", partial(_ddp, nodes=("gpu-11",) * 4)),
+    Twin(
+        "one-gpu-sweep",
+        "as many pods of one GPU on one node, each of which trains for itself",
+        partial(_one_gpu_each, talk=False),
+    ),
     Twin("independent-servers", "spread alike, but they do not talk to each other", _independent),
     Twin(
         "complete-gang", "nobody else holds GPUs of the pool: all eight run", partial(_partial, sweep=False)
