@@ -21,6 +21,7 @@ RULES = {
     "pending-gpu-pod",
     "fewer-gpus-than-fitted",
     "operator-component-failing",
+    "device-plugin-waiting",
     "mig-not-applied",
     "refused-at-admission",
     "image-needs-newer-driver",

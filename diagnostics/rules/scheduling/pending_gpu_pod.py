@@ -67,7 +67,8 @@ from diagnostics.text import counted, listed, printable
         Source.POLICY,
     },
     caused_by=(
-        *("fewer-gpus-than-fitted", "operator-component-failing", "no-gpu-in-container"),
+        *("fewer-gpus-than-fitted", "device-plugin-waiting"),
+        *("operator-component-failing", "no-gpu-in-container"),
         *("stranded-gpus", "preemption-loop"),
     ),
     starved_by=("stuck-holder",),

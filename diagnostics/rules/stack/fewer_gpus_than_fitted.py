@@ -49,7 +49,10 @@ UPGRADING = {"upgrade-done", "upgrade-required", ""}
     severity=Severity.CRITICAL,
     needs={Source.NODES},
     uses={Source.PODS, Source.LOGS, Source.CLAIMS},
-    caused_by=("operator-component-failing", "fatal-xid", "lost-gpu", "reported-unhealthy"),
+    caused_by=(
+        *("device-plugin-waiting", "operator-component-failing"),
+        *("fatal-xid", "lost-gpu", "reported-unhealthy"),
+    ),
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
     """One hit per node that misses GPUs."""

@@ -42,7 +42,7 @@ _AGAIN_AND_AGAIN = 3
     severity=Severity.WARNING,
     needs={Source.PODS},
     uses={Source.NODES},
-    caused_by=("fewer-gpus-than-fitted", "operator-component-failing", "fatal-xid"),
+    caused_by=("fewer-gpus-than-fitted", "device-plugin-waiting", "operator-component-failing", "fatal-xid"),
     hold=1,
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:

@@ -23,6 +23,7 @@ from diagnostics.simulator.world import World
 AGE = 45 * MINUTE
 FEWER = "fewer-gpus-than-fitted"
 FAILING = "operator-component-failing"
+WAITING = "device-plugin-waiting"
 
 _NO_NVML = (
     "E1130 factory.go:87] Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND.\n"
@@ -31,6 +32,7 @@ _NO_NVML = (
 )
 _MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 _NO_ENGINE = 'level=fatal msg="Error starting nv-hostengine: DCGM initialization error"'
+_DRIVER = "Could not unload NVIDIA driver kernel modules, driver is in use"
 _TOOLKIT = (
     'level=error msg="unable to update containerd config: open /etc/containerd/config.toml: '
     'read-only file system"'
@@ -67,6 +69,18 @@ def _driver_gone(world: World) -> None:
         image = DRIVER_IMAGE
         operator_stack.hold_up(node, DRIVER_DS, lifecycle.image_pull_failing(image, since), since)
     _both(world, node, "the driver image cannot be pulled")
+
+
+def _driver_crashing(world: World) -> None:
+    """The driver's container ends again and again; whatever waits for it stays at Init:0, the device plugin too."""
+    node = world.take_spare_node()
+    since = world.before(AGE)
+    if world.now >= since:
+        node.driver_gone_since = since
+        state = lifecycle.crash_looping(world.now, since, run_for_s=40, message=_DRIVER)
+        operator_stack.hold_up(node, DRIVER_DS, state, since)
+    world.expect(WAITING, node, "the device plugin waits for a driver that crash-loops")
+    _both(world, node, "the driver crash-loops")
 
 
 def _toolkit_gone(world: World) -> None:
@@ -159,8 +173,27 @@ FAULTS = (
         _plugin_gone,
         also=(FAILING,),
     ),
-    _fault("driver-pull-failing", "gpu-11", "driver image pull", _driver_gone, "driver-rolled"),
-    _fault("toolkit-crash-loop", "gpu-11", "toolkit crash loop", _toolkit_gone, "toolkit-restarted"),
+    _fault(
+        "driver-pull-failing", "gpu-11", "driver image pull", _driver_gone, "driver-rolled", (FEWER, WAITING)
+    ),
+    _fault(
+        "toolkit-crash-loop",
+        "gpu-11",
+        "toolkit crash loop",
+        _toolkit_gone,
+        "toolkit-restarted",
+        (FEWER, WAITING),
+    ),
+    Fault(
+        "plugin-behind-driver",
+        WAITING,
+        "plugin-rolled",
+        "Node",
+        "gpu-11",
+        "device plugin waits for a driver that crash-loops",
+        _driver_crashing,
+        also=(FAILING, FEWER),
+    ),
     _fault(
         "validator-failing",
         "gpu-11",
@@ -198,6 +231,11 @@ TWINS = (
     Twin("split-gpu", "the eighth GPU is split into MIG instances, not unhealthy", _healthy_split),
     Twin("plugin-restarted", "one crash an hour ago", partial(_restarted_once, name=PLUGIN_DS)),
     Twin("driver-rolled", "the pod is half a minute old", partial(_rolled, name=DRIVER_DS)),
+    Twin(
+        "plugin-rolled",
+        "the plugin is half a minute old, and the driver well",
+        partial(_rolled, name=PLUGIN_DS),
+    ),
     Twin("toolkit-restarted", "one crash an hour ago", partial(_restarted_once, name=TOOLKIT_DS)),
     Twin("validator-rolled", "the pod is half a minute old", partial(_rolled, name=VALIDATOR_DS)),
     Twin("exporter-restarted", "one crash an hour ago", partial(_restarted_once, name=EXPORTER_DS)),

@@ -11,7 +11,7 @@ from diagnostics.simulator.workloads import PodState
 from diagnostics.simulator.world import World
 
 AGE = 45 * MINUTE
-FEWER, FAILING = "fewer-gpus-than-fitted", "operator-component-failing"
+FEWER, FAILING, WAITING = "fewer-gpus-than-fitted", "operator-component-failing", "device-plugin-waiting"
 PENDING, NOT_APPLIED, REFUSED = "pending-gpu-pod", "mig-not-applied", "refused-at-admission"
 
 _NO_HEADERS = (
@@ -137,7 +137,7 @@ def _refused(world: World, *, is_replaced: bool) -> None:
 FAULTS = (
     Fault(
         "driver-build-failing", FAILING, "driver-built", "Node", "gpu-11", "no kernel headers for the driver build",
-        _driver_build_failing, also=(FEWER, PENDING),
+        _driver_build_failing, also=(FEWER, WAITING, PENDING),
     ),
     Fault(
         "runtime-not-used", FAILING, "plugin-skips-event", "Node", "gpu-11", "plugin started without NVIDIA's runtime",

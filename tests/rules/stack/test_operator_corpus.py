@@ -144,8 +144,10 @@ def test_a_case_shows_its_evidence_and_reads_before_it_changes(case: str) -> Non
 
 
 def test_what_a_case_must_not_be_taken_for() -> None:
-    (driver,) = findings("driver_cannot_resolve_kernel", CASES["driver_cannot_resolve_kernel"]["input"])
+    found = findings("driver_cannot_resolve_kernel", CASES["driver_cannot_resolve_kernel"]["input"])
+    (driver,) = [finding for finding in found if not finding.caused_by]
     assert driver.title.startswith("Driver fails")
+    assert all(finding.caused_by == (driver.id,) for finding in found if finding is not driver)
     (mig,) = findings("mig_reset_blocked", CASES["mig_reset_blocked"]["input"])
     assert any(e.value.startswith("none: it is no workload") for e in mig.evidence)
     (zero,) = findings("allocatable_zero", CASES["allocatable_zero"]["input"])

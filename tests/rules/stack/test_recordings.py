@@ -13,6 +13,7 @@ from tests.fakes.replay import RECORDINGS, replaying
 
 FOUND = {
     ("operator-component-failing", "dgx-02", "driver-image-missing-for-os"),
+    ("device-plugin-waiting", "dgx-02", "device-plugin-waits-behind-driver"),
     ("fewer-gpus-than-fitted", "dgx-02", "driver-or-plugin-not-up"),
     ("operator-component-failing", "dgx-03", "nvidia-runtime-not-used"),
     ("fewer-gpus-than-fitted", "dgx-03", "plugin-not-registered"),
