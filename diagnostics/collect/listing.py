@@ -79,7 +79,7 @@ def _read_pages[T](
             seen.add(token)
             if token:
                 coming = ahead.submit(_page, connection, path, page_size, token)
-            items += reader.read(page, path, skips)
+            items += reader.read(page, skips)
             if not token:
                 return
         raise failed(f"the list {path} has more than {_MOST_PAGES} pages")

@@ -47,7 +47,7 @@ def operators(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
 def read(wire: type[Any], convert: Any, *items: Any) -> tuple[list[Any], Skips]:
     skips = Skips()
     page = opened(json.dumps({"items": items}).encode(), "/list")
-    return ItemReader(wire, convert).read(page, "/list", skips), skips
+    return ItemReader(wire, convert).read(page, skips), skips
 
 
 def item(spec: Any, status: Any = None, **metadata: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ METADATA = {"name": "a", "namespace": "ns"}
 def read[T](wire: type[Any], convert: Callable[[Any], T], *items: Any) -> tuple[list[T], Skips]:
     skips = Skips()
     page = opened(json.dumps({"items": items}).encode(), "/list")
-    return ItemReader(wire, convert).read(page, "/list", skips), skips
+    return ItemReader(wire, convert).read(page, skips), skips
 
 
 def pod(spec: Any = None, status: Any = None, **metadata: Any) -> Pod:
@@ -60,7 +60,7 @@ def event(**fields: Any) -> Event:
 @cache
 def recorded(scenario: str) -> dict[str, Pod]:
     body = (RECORDINGS / scenario / "api_v1_pods.json").read_bytes()
-    pods = ItemReader(PodWire, PodConverter()).read(opened(body, "/pods"), "/pods", Skips())
+    pods = ItemReader(PodWire, PodConverter()).read(opened(body, "/pods"), Skips())
     return {one.name: one for one in pods}
 
 
@@ -213,7 +213,7 @@ class TestPods:
 class TestNodes:
     def test_reads_capacity_taints_and_conditions(self) -> None:
         body = (RECORDINGS / "gpu-operator" / "api_v1_nodes.json").read_bytes()
-        nodes = ItemReader(NodeWire, NodeConverter()).read(opened(body, "/nodes"), "/nodes", Skips())
+        nodes = ItemReader(NodeWire, NodeConverter()).read(opened(body, "/nodes"), Skips())
         by_name = {one.name: one for one in nodes}
         assert by_name["dgx-04"].capacity["nvidia.com/gpu"] == 8
         assert by_name["dgx-04"].allocatable["nvidia.com/gpu"] == 7
@@ -278,7 +278,7 @@ class TestWorkloads:
     def test_knows_an_indexed_job(self) -> None:
         body = (RECORDINGS / "partial-gang" / "apis_batch_v1_jobs.json").read_bytes()
         reader = ItemReader(WorkloadWire, WorkloadConverter("Job", "batch/v1"))
-        jobs = {one.name: one for one in reader.read(opened(body, "/jobs"), "/jobs", Skips())}
+        jobs = {one.name: one for one in reader.read(opened(body, "/jobs"), Skips())}
         assert jobs["vit-huge"].is_indexed
         assert jobs["vit-huge"].completions == 8
         assert jobs["vit-huge"].spec["parallelism"] == 8
@@ -369,6 +369,6 @@ def test_no_bytes_make_a_page_raise_anything_but_a_refusal(junk: bytes) -> None:
     for body in (junk, b'{"items":' + junk + b"}", b'{"items":[' + junk + b"]}"):
         try:
             page: Page = opened(body, "/list")
-            ItemReader(PodWire, PodConverter()).read(page, "/list", Skips())
+            ItemReader(PodWire, PodConverter()).read(page, Skips())
         except Refused as refused:
             assert refused.detail  # noqa: PT017 -- either outcome is fine, silence is not

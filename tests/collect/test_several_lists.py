@@ -38,7 +38,7 @@ def status(objects: ClusterObjects, source: Source) -> SourceStatus:
 def decoded(resource: str, *items: dict[str, Any]) -> list[Any]:
     """Objects of one kind as they come from the wire."""
     reader = (storage_readers() | policy_readers())[resource](API)
-    return reader.read(opened(json.dumps({"items": items}).encode(), "/list"), "/list", Skips())
+    return reader.read(opened(json.dumps({"items": items}).encode(), "/list"), Skips())
 
 
 def meta(name: str = "one", namespace: str = "research", **more: Any) -> dict[str, Any]:
