@@ -70,7 +70,7 @@ def finding_document(finding: Finding) -> dict[str, Any]:
 
 
 def fix_document(fix: Fix) -> dict[str, Any]:
-    """A guided fix; `command` and `manifest` are null where a step has none."""
+    """A guided fix; `command`, `manifest` and `diff` are null where a step has none."""
     return {
         "summary": fix.summary,
         "steps": [
@@ -80,6 +80,7 @@ def fix_document(fix: Fix) -> dict[str, Any]:
                 "why": step.why,
                 "command": step.command or None,
                 "manifest": step.manifest or None,
+                "diff": step.diff or None,
                 "risk": step.risk,
                 "expect": step.expect,
             }

@@ -47,6 +47,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the operator should see before going on."""
     command: str = ""
     manifest: str = ""
+    diff: str = ""
+    """What the manifest changes of the workload's own, as a unified diff; empty for something new, or where the
+    workload's own is not known."""
 
 
 class Fix(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -22,7 +22,7 @@ class ShownStep(NamedTuple):
     """A step as a page shows it."""
 
     digest: str
-    """16 hex digits of all that it says; steps of one fix that say the same are told apart by a count."""
+    """16 hex digits of all that it says but its diff; steps of one fix that say the same are told apart by a count."""
     number: int
     """Place in its fix, from 1."""
     kind: str
@@ -44,7 +44,9 @@ def shown_steps(fix: Fix) -> tuple[ShownStep, ...]:
     seen: Counter[str] = Counter()
     steps = []
     for number, step in enumerate(fix.steps, start=1):
-        digest = hashlib.sha256(msgspec.json.encode(step)).hexdigest()[:16]
+        # A diff has lines of the workload that the step leaves alone: they may change under a step that stands.
+        said = msgspec.structs.replace(step, diff="")
+        digest = hashlib.sha256(msgspec.json.encode(said)).hexdigest()[:16]
         seen[digest] += 1
         if seen[digest] > 1:
             digest = f"{digest}-{seen[digest]}"

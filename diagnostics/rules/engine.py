@@ -22,6 +22,7 @@ from diagnostics.findings import (
     UnjudgedSubject,
     fingerprint,
 )
+from diagnostics.fixes.diffs import with_diffs
 from diagnostics.limits import Limits, Thresholds
 from diagnostics.rules.base import Rule
 from diagnostics.rules.causes import linked
@@ -46,7 +47,7 @@ def run(rules: Iterable[Rule], snapshot: Snapshot, limits: Limits) -> Diagnosis:
         noted: set[str] = set()
         own = msgspec.structs.replace(bound, rule=rule.slug, noted=noted)
         try:
-            yielded = list(rule.check(snapshot, own))
+            yielded = [_complete(item, snapshot) for item in rule.check(snapshot, own)]
         except Exception as error:
             log.exception("rule %s failed", rule.code)
             outcome.failed.append(FailedRule(rule.code, f"{type(error).__name__}: {error}"[:300]))
@@ -58,6 +59,13 @@ def run(rules: Iterable[Rule], snapshot: Snapshot, limits: Limits) -> Diagnosis:
         for item in yielded:
             outcome.take(rule, item, own, frozenset(noted))
     return outcome.diagnosis({rule.slug: rule for rule in rules})
+
+
+def _complete(item: Hit | Unjudged | Blind, snapshot: Snapshot) -> Hit | Unjudged | Blind:
+    """A hit whose fix says what its manifests change of the workloads' own."""
+    if not isinstance(item, Hit):
+        return item
+    return msgspec.structs.replace(item, fix=with_diffs(item.fix, item.subject, snapshot))
 
 
 def _why(snapshot: Snapshot, sources: list[Source]) -> str:

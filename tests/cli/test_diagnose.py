@@ -58,7 +58,7 @@ def test_json_has_the_fields_that_scripts_rely_on(tmp_path: Path) -> None:
     }
     assert set(finding) >= {"evidence", "gpus", "caused_by", "held", "fix"}
     assert set(finding["fix"]) == {"summary", "steps"}
-    step = {"kind", "title", "why", "command", "manifest", "risk", "expect"}
+    step = {"kind", "title", "why", "command", "manifest", "diff", "risk", "expect"}
     assert all(set(s) == step for f in document["findings"] for s in f["fix"]["steps"])
     assert document["taken_at"].endswith("Z")
     assert document["cluster"]["name"] == "lab"

@@ -18,6 +18,8 @@ MERGED_BY = {
 }
 """Lists of a pod's spec that a strategic merge patch merges, and by what; it replaces the others (patchMergeKey in the
 Kubernetes API reference)."""
+NAMED_BY = MERGED_BY | {"replicatedJobs": "name", "workerGroupSpecs": "groupName", "tasks": "name"}
+"""Lists whose items are told apart by a name, in custom kinds as well."""
 REPLACED = frozenset({"command", "args"})
 """Lists that mean one thing as a whole."""
 
@@ -80,7 +82,7 @@ def taken_away(before: Any, after: Any, patch: Any, field: str = "") -> Iterator
                 else:
                     yield from (f"{key}.{path}" for path in taken_away(value, after[key], change, key))
         case list(), list() if field not in REPLACED:
-            key = MERGED_BY.get(field, "")
+            key = NAMED_BY.get(field, "")
             for item in before:
                 name = item.get(key) if isinstance(item, dict) else None
                 same = next((a for a in after if name is not None and a.get(key) == name), None)
@@ -91,3 +93,25 @@ def taken_away(before: Any, after: Any, patch: Any, field: str = "") -> Iterator
                     yield from (f"{name}.{path}" for path in taken_away(item, same, change))
                 elif item not in after:
                     yield f"[{name or item}]"
+
+
+def with_diff(text: str, diff: str) -> str:
+    """`text` with a unified diff applied; fails where the diff is of another text."""
+    lines, made, at = text.rstrip("\n").split("\n"), [], 0
+    head = diff.split("\n")
+    assert head[0].startswith("--- ")
+    assert head[1].startswith("+++ ")
+    for line in head[2:]:
+        if line.startswith("@@ "):
+            start, _, count = line.split(" ")[1].removeprefix("-").partition(",")
+            upto = int(start) - (0 if count == "0" else 1)
+            made += lines[at:upto]
+            at = upto
+        elif line.startswith("+"):
+            made.append(line[1:])
+        else:
+            assert lines[at] == line[1:], f"line {at + 1} is {lines[at]!a}, not {line[1:]!a}"
+            at += 1
+            if line.startswith(" "):
+                made.append(line[1:])
+    return "\n".join(made + lines[at:]) + "\n"

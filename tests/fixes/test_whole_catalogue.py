@@ -12,8 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from diagnostics.findings import Diagnosis
+from diagnostics.fixes.diffs import as_text, own_manifest
 from diagnostics.rules import diagnose
 from diagnostics.simulator.faults import CATALOGUE
+from diagnostics.snapshot import Snapshot
+from tests.fixes.patching import with_diff
 from tests.fixes.renamed import Advice, advice, renamed, texts, torn
 from tests.simulated import ROOMY, seen
 
@@ -34,8 +37,12 @@ SWITCHES = {
 
 
 def found(before: str, after: str) -> tuple[Diagnosis, dict[str, str]]:
-    whole, names = renamed(seen(*CATALOGUE, nodes=ROOMY), before, after)
+    whole, names = called(before, after)
     return diagnose(whole), names
+
+
+def called(before: str, after: str) -> tuple[Snapshot, dict[str, str]]:
+    return renamed(seen(*CATALOGUE, nodes=ROOMY), before, after)
 
 
 def words_of(one: Advice) -> list[str]:
@@ -57,18 +64,29 @@ def strings(one: Advice) -> Iterator[str]:
         yield from texts(document)
 
 
+def corrected(one: Advice, whole: Snapshot) -> Any:
+    """The workload as the step's diff makes it; nothing where it has none."""
+    if not one.step.diff:
+        return None
+    subject = one.finding.subject
+    workload = whole.workload_by_key[subject.kind, subject.namespace, subject.name]
+    return yaml.safe_load(with_diff(as_text(own_manifest(workload)), one.step.diff))
+
+
 def shape(one: Advice) -> tuple[str, str, int, int]:
     """What does not depend on names, but for the `--` that keeps one from being a flag."""
     words = [word for word in words_of(one) if word != "--"]
-    return one.finding.code, one.finding.cause, len(words), len(documents_of(one))
+    documents = len(documents_of(one)) + bool(one.step.diff)
+    return one.finding.code, one.finding.cause, len(words), documents
 
 
 def assert_survives(before: str, after: str) -> None:
-    diagnosis, names = found(before, after)
+    whole, names = called(before, after)
+    diagnosis = diagnose(whole)
     assert diagnosis.failed == ()
     whole_names = set(names.values())
     for one in advice(diagnosis):
-        for text in strings(one):
+        for text in (*strings(one), *texts(corrected(one, whole))):
             assert not torn(text, names), f"{one}: {text!a}"
         words = words_of(one)
         for place, word in enumerate(words):

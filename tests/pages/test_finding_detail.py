@@ -79,6 +79,17 @@ def test_a_manifest_keeps_its_lines(browser: Client) -> None:
     assert '<code id="manifest-1">spec:\n  replicas: 2\n</code>' in detail(browser, of)
 
 
+def test_a_diff_stands_below_its_manifest_and_can_be_copied_on_its_own(browser: Client) -> None:
+    changes = step(command="", manifest="spec:\n  replicas: 2\n", diff="-  replicas: 1\n+  replicas: 2")
+    polled(of := finding(fix=Fix("Scale", (changes,))))
+
+    page = detail(browser, of)
+
+    assert '<code id="diff-1">-  replicas: 1\n+  replicas: 2</code>' in page
+    assert 'data-copy="diff-1"' in page
+    assert page.index("manifest-1") < page.index("diff-1")
+
+
 @pytest.mark.parametrize(
     "hidden", ["\u202e", "\x1b[31m", "\u2066", "\x00", "\u200b", "\u00a0", "\u2028", "\r"]
 )

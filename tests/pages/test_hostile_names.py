@@ -45,7 +45,16 @@ def pages(browser: Client, name: str) -> dict[str, str]:
         evidence=(Evidence(name, name, name, name),),
         fix=Fix(
             name,
-            (step(title=name, why=name, expect=name, command=f"kubectl get pod '{name}'", manifest=name),),
+            (
+                step(
+                    title=name,
+                    why=name,
+                    expect=name,
+                    command=f"kubectl get pod '{name}'",
+                    manifest=name,
+                    diff=name,
+                ),
+            ),
         ),
         nodes=(name,),
         pods=(name,),

@@ -29,6 +29,10 @@ _GROUPS = (
 )
 _SHARED = frozenset({"scheduling.k8s.io"})
 """Groups that are served for other kinds as well."""
+_BACKOFF_LIMIT = 6
+"""Of a Job that says nothing (documentation of Jobs)."""
+_OF_THE_CONTROLLER = frozenset({"selector", "manualSelector", "suspend", "ttlSecondsAfterFinished"})
+"""Fields of a Job's spec that the JobSet controller sets, or that would take a part of a JobSet away."""
 Patch = Mapping[str, Any]
 
 
@@ -78,7 +82,8 @@ class _Job:
         self.pod = pod
         self.snapshot = snapshot
         self.workload: Workload | None = snapshot.workload_by_key.get((gang.kind, gang.namespace, gang.name))
-        spec = self.workload.spec if self.workload is not None else {}
+        self._own: dict[str, Any] = self.workload.spec if self.workload is not None else {}
+        spec = self._own
         wanted = pods_wanted(gang.kind, gang.api_version, spec) if spec else None
         self.size = max(wanted or 0, gang.size or 0, len(gang.members))
 
@@ -98,11 +103,7 @@ class _Job:
             yield _step("JobSet and Kueue", said, manifests.to_yaml(self._job_set(labels)))
 
     def volcano(self) -> Iterator[Step]:
-        if self.gang.kind == "Job" and self.gang.api_version == "batch/v1" and self._own_template():
-            said = "Volcano's own Job starts with minAvailable pods or with none. The index of a pod is VC_TASK_INDEX "
-            said += f"there, not JOB_COMPLETION_INDEX.{self._masked_words()}"
-            yield _step("Volcano", said, manifests.to_yaml(self._volcano_job()))
-            return
+        is_job = self.gang.kind == "Job" and self.gang.api_version == "batch/v1"
         group = self._group(
             "scheduling.volcano.sh/v1beta1", {"minMember": self.size, "queue": self._volcano_queue()}
         )
@@ -112,7 +113,12 @@ class _Job:
         }
         said = "Volcano starts the pods of a PodGroup when minMember of them fit; the scheduler's name alone would "
         said += "make a group of each pod."
-        yield _step("Volcano", said, group + "---\n" + self._patched({}, change))
+        name = "a PodGroup of Volcano" if is_job else "Volcano"
+        yield _step(name, said + (self._anew if is_job else ""), group + "---\n" + self._patched({}, change))
+        if is_job and self._own_template():
+            said = "Volcano's own Job starts with minAvailable pods or with none. The index of a pod is VC_TASK_INDEX "
+            said += f"there, not JOB_COMPLETION_INDEX.{self._masked_words()}"
+            yield _step("Volcano", said, manifests.to_yaml(self._volcano_job()))
 
     def coscheduling(self) -> Iterator[Step]:
         group = self._group(
@@ -124,7 +130,7 @@ class _Job:
         }
         said = "The coscheduling plugin binds the pods of a PodGroup when minMember of them have a place. Only a "
         said += "scheduler that runs the plugin looks at the label."
-        yield _step("coscheduling", said, group + "---\n" + self._patched({}, change))
+        yield _step("coscheduling", said + self._anew, group + "---\n" + self._patched({}, change))
 
     def native(self) -> Iterator[Step]:
         api = next(
@@ -133,7 +139,9 @@ class _Job:
         group = self._group(api.api_version, {"schedulingPolicy": {"gang": {"minCount": self.size}}})
         change = {"spec": {"schedulingGroup": {"podGroupName": self.gang.name}}}
         said = "Kubernetes' own scheduler starts the pods of a PodGroup with a gang policy when minCount of them fit."
-        yield _step("a PodGroup of Kubernetes itself", said, group + "---\n" + self._patched({}, change))
+        yield _step(
+            "a PodGroup of Kubernetes itself", said + self._anew, group + "---\n" + self._patched({}, change)
+        )
 
     def yunikorn(self) -> Iterator[Step]:
         requests = {name: f"{amount:.0f}" for name, amount in sorted(self.pod.effective_requests.items())}
@@ -151,7 +159,16 @@ class _Job:
         said = (
             "YuniKorn reserves room for a whole task group with placeholder pods before it starts a member."
         )
-        yield _step("YuniKorn", said, self._patched({}, change))
+        yield _step("YuniKorn", said + self._anew, self._patched({}, change))
+
+    @property
+    def _anew(self) -> str:
+        """How the change of a template gets into this kind of job."""
+        return (
+            " A Job's template cannot be changed: make the Job anew for it."
+            if self.gang.kind == "Job"
+            else ""
+        )
 
     def _patched(self, metadata: Patch, change: Patch | None = None) -> str:
         """The job's own object with these lines changed: its metadata, and every pod template in its spec."""
@@ -192,6 +209,7 @@ class _Job:
 
     def _volcano_job(self) -> dict[str, Any]:
         task = {"name": "worker", "replicas": self.size, "template": self._own_template()}
+        kept = {key: self._own[key] for key in ("ttlSecondsAfterFinished",) if key in self._own}
         return {
             "apiVersion": "batch.volcano.sh/v1alpha1",
             "kind": "Job",
@@ -199,21 +217,33 @@ class _Job:
             "spec": {
                 "schedulerName": "volcano",
                 "minAvailable": self.size,
+                "maxRetry": self._own.get("backoffLimit", _BACKOFF_LIMIT),
                 "queue": self._volcano_queue(),
                 "plugins": {"env": [], "svc": []},
+                **kept,
                 "tasks": [task],
             },
         }
 
     def _job_set(self, labels: Patch) -> dict[str, Any]:
+        """The Job as the only one of a JobSet, which starts all of it anew where the Job would replace one pod."""
         size = self.size
-        inner = {"parallelism": size, "completions": size, "backoffLimit": 0, "completionMode": "Indexed"}
-        job = {"spec": {**inner, "template": self._own_template()}}
+        kept = {key: value for key, value in self._own.items() if key not in _OF_THE_CONTROLLER}
+        all_at_once = {
+            "parallelism": size,
+            "completions": size,
+            "backoffLimit": 0,
+            "completionMode": "Indexed",
+        }
+        job = {"spec": kept | all_at_once | {"template": self._own_template()}}
         return {
             "apiVersion": self._version_of("jobset.x-k8s.io"),
             "kind": "JobSet",
             "metadata": {"name": self.gang.name, "namespace": self.gang.namespace, "labels": dict(labels)},
-            "spec": {"replicatedJobs": [{"name": "workers", "replicas": 1, "template": job}]},
+            "spec": {
+                "failurePolicy": {"maxRestarts": self._own.get("backoffLimit", _BACKOFF_LIMIT)},
+                "replicatedJobs": [{"name": "workers", "replicas": 1, "template": job}],
+            },
         }
 
     def _masked_words(self) -> str:

@@ -180,10 +180,36 @@ def test_volcano_gets_a_job_of_its_own_from_the_jobs_own_template() -> None:
     assert task["template"] == {"metadata": {"labels": {"app": "train"}}, "spec": TEMPLATE["spec"]}
 
 
+def test_a_job_may_stay_a_job_under_volcano_with_a_pod_group_of_its_size() -> None:
+    group, patch = documents(partial(apis=(VOLCANO,)), "a PodGroup of Volcano")
+
+    assert (group["kind"], group["spec"]["minMember"]) == ("PodGroup", 4)
+    template = patch["spec"]["template"]
+    assert template["metadata"]["annotations"] == {"scheduling.k8s.io/group-name": group["metadata"]["name"]}
+    assert template["spec"] == {"schedulerName": "volcano"}
+
+
+def test_a_conversion_keeps_what_the_job_says_about_its_end() -> None:
+    own: dict[str, Any] = {
+        "backoffLimit": 2,
+        "ttlSecondsAfterFinished": 60,
+        "activeDeadlineSeconds": 900,
+    }
+    workload = job(parallelism=4, **own, selector={"matchLabels": {"a": "b"}}, template=TEMPLATE)
+    found = partial(apis=(VOLCANO, KUEUE, JOBSET), workload=workload)
+    (volcano,), (job_set,) = documents(found, "Volcano"), documents(found, "JobSet and Kueue")
+
+    assert (volcano["spec"]["maxRetry"], volcano["spec"]["ttlSecondsAfterFinished"]) == (2, 60)
+    assert job_set["spec"]["failurePolicy"] == {"maxRestarts": 2}
+    inner = job_set["spec"]["replicatedJobs"][0]["template"]["spec"]
+    assert (inner["activeDeadlineSeconds"], inner["backoffLimit"]) == (900, 0)
+    assert not inner.keys() & {"selector", "ttlSecondsAfterFinished"}
+
+
 def test_masked_values_are_pointed_out() -> None:
     secret: dict[str, Any] = {"spec": {**TEMPLATE["spec"], "x": MASKED}}
     found = partial(apis=(VOLCANO,), workload=job(parallelism=4, template=secret))
-    assert MASKED in next(step.why for step in found.fix.steps if step.manifest)
+    assert MASKED in next(step.why for step in found.fix.steps if step.title.endswith("with Volcano"))
 
 
 def test_other_kinds_get_a_pod_group_and_a_patch_of_each_template() -> None:
@@ -262,8 +288,8 @@ def test_a_job_set_is_offered_where_kueue_admits_it() -> None:
 def test_all_that_is_installed_is_offered_and_reading_comes_first() -> None:
     found = partial(apis=(KUEUE, VOLCANO, COSCHEDULING, NATIVE))
 
-    assert len([s for s in found.fix.steps if s.manifest]) == 4
-    assert [s.kind for s in found.fix.steps] == ["diagnose"] * 2 + ["fix"] * 4 + ["verify"]
+    assert len([s for s in found.fix.steps if s.manifest]) == 5
+    assert [s.kind for s in found.fix.steps] == ["diagnose"] * 2 + ["fix"] * 5 + ["verify"]
 
 
 def test_groups_of_a_leader_worker_set_are_not_put_into_one_pod_group() -> None:
