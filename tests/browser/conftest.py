@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from diagnostics.models import User
@@ -28,6 +28,10 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 PASSWORD = "only for this test"
+PATIENCE_MS = 30_000
+"""What a page gets to become as a test expects it: a busy machine is no fault of the page."""
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 class Tab:
@@ -96,7 +100,7 @@ def open_tab(
             context = chromium.new_context(
                 base_url=live_server.url, viewport={"width": width, "height": 900}, **options
             )
-            context.set_default_timeout(10_000)
+            context.set_default_timeout(PATIENCE_MS)
             for name, value in (cookies or {}).items():
                 context.add_cookies([{"name": name, "value": value, "url": live_server.url}])
             return context
