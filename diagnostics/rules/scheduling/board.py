@@ -6,11 +6,11 @@ import msgspec
 
 from diagnostics.findings import Evidence
 from diagnostics.limits import Limits
-from diagnostics.placement import Room, fitted, rooms
+from diagnostics.placement import NodeRooms
 from diagnostics.placement.supply import Supply
 from diagnostics.rules.scheduling.holders import trouble_of
 from diagnostics.rules.scheduling.shut_out import ShutOut
-from diagnostics.snapshot import Node, Pod, Snapshot, Taint
+from diagnostics.snapshot import Pod, Snapshot, Taint
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -58,30 +58,17 @@ class Reading(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, facts=merged)
 
 
-class Board:
+class Board(NodeRooms):
     """One snapshot, looked at for all pending pods together."""
 
     def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
-        self.snapshot = snapshot
+        super().__init__(snapshot)
         self.limits = limits
-        self._fitted: dict[tuple[str, str], float | None] = {}
-
-    @cached_property
-    def rooms(self) -> dict[str, Room]:
-        """Room of each node now; empty where nodes could not be read."""
-        return rooms(self.snapshot)
 
     @cached_property
     def supply(self) -> Supply:
         """What drivers publish for claims, and what is left of it."""
         return Supply(self.snapshot.dra)
-
-    def fitted(self, node: Node, resource: str) -> float | None:
-        """`placement.fitted`, computed once for each node and resource."""
-        key = (node.name, resource)
-        if key not in self._fitted:
-            self._fitted[key] = fitted(node, resource, self.snapshot.past)
-        return self._fitted[key]
 
     @cached_property
     def stuck_on(self) -> dict[str, list[tuple[Pod, str]]]:

@@ -7,9 +7,9 @@ import msgspec
 from diagnostics.findings import Evidence
 from diagnostics.placement import (
     CONDITION_TAINTS,
+    Reach,
     Room,
     is_cordoned_for,
-    selects,
     untolerated,
     wanted_labels,
 )
@@ -17,7 +17,7 @@ from diagnostics.rules.scheduling.board import Board, Reading
 from diagnostics.rules.scheduling.demands import toleration_fact
 from diagnostics.rules.scheduling.node_trouble import node_trouble
 from diagnostics.rules.scheduling.refusals import Refusal
-from diagnostics.rules.scheduling.shortages import capacity_left, short_of
+from diagnostics.rules.scheduling.shortages import short_of
 from diagnostics.rules.scheduling.shut_out import ShutOut, shut_out, spelled
 from diagnostics.snapshot import Pod, Taint, gpu_resources
 from diagnostics.text import counted, listed, printable
@@ -27,10 +27,10 @@ TROUBLE_SOURCE = "conditions of the node, health and Xids of its GPUs"
 
 def read_nodes(pod: Pod, board: Board, words: Refusal | None) -> Reading:
     """The dominant reason as the nodes show it, with the free GPUs that its own demands or taints keep from it."""
-    offering = [room for room in board.rooms.values() if capacity_left(pod, room, board) is not False]
-    if not offering:
+    reach = board.reach(pod)
+    if not reach.offering:
         return _no_such_resource(pod, board)
-    return _beside(_among(pod, board, words, offering), shut_out(pod, offering), board)
+    return _beside(_among(pod, board, words, reach), shut_out(pod, reach.offering), board)
 
 
 def _beside(reading: Reading, closed: ShutOut, board: Board) -> Reading:
@@ -45,19 +45,17 @@ def _beside(reading: Reading, closed: ShutOut, board: Board) -> Reading:
     return msgspec.structs.replace(reading, words=words, shut_out=closed, troubled=troubled)
 
 
-def _among(pod: Pod, board: Board, words: Refusal | None, offering: Sequence[Room]) -> Reading:
+def _among(pod: Pod, board: Board, words: Refusal | None, reach: Reach) -> Reading:
     """The dominant reason among the nodes that have such GPUs."""
-    selected = [room for room in offering if selects(pod, room.node)]
-    if not selected:
-        return no_label_matches(pod, offering)
-    big = [room for room in selected if _is_big_enough(pod, room, board)]
+    if not reach.selected:
+        return no_label_matches(pod, reach.offering)
+    big = [room for room in reach.selected if _is_big_enough(pod, room, board)]
     if not big:
-        return _larger(pod, selected, board)
-    admitting = [room for room in selected if not hurdle(pod, room)]
+        return _larger(pod, reach.selected, board)
     open_rooms = [room for room in big if not hurdle(pod, room)]
     if not open_rooms:
         return kept_out(pod, big, board)
-    return short_of(pod, board, open_rooms, admitting, words)
+    return short_of(pod, board, open_rooms, reach, words)
 
 
 def _is_big_enough(pod: Pod, room: Room, board: Board) -> bool:

@@ -21,7 +21,6 @@ from diagnostics.rules.scheduling.pod_groups import (
     yunikorn_quota,
 )
 from diagnostics.rules.scheduling.refusals import Refusal, Word, refusal_of
-from diagnostics.rules.scheduling.shortages import capacity_left
 from diagnostics.rules.scheduling.volcano import kept_back
 from diagnostics.rules.scheduling.volumes import has_unanswered_claim, volume_reading
 from diagnostics.snapshot import Pod, Source
@@ -171,7 +170,7 @@ def _from_words(pod: Pod, board: Board, words: Refusal | None) -> Reading | None
 def _by_a_rule(pod: Pod, board: Board, words: Refusal, late: Word) -> Reading:
     """Spread constraints, affinity or anti-affinity to pods; nodes that have no such GPU are told apart."""
     cause, why = NOT_A_SHORTAGE[late]
-    offering = sum(capacity_left(pod, room, board) is not False for room in board.rooms.values())
+    offering = sum(board.capacity_left(pod, room) is not False for room in board.rooms.values())
     if late is not Word.SPREAD and 0 < offering <= words.nodes_refused_for(late):
         rule = "pod affinity" if late is Word.AFFINITY else "anti-affinity"
         why = (

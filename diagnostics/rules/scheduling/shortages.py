@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from diagnostics.findings import Evidence
-from diagnostics.placement import Room, give_back, is_fragmented
+from diagnostics.placement import Reach, Room, give_back, is_fragmented
 from diagnostics.quantities import gib
 from diagnostics.rules.scheduling.board import Board, Reading
 from diagnostics.rules.scheduling.freeing import candidates, easiest_first, holder_facts
@@ -15,25 +15,17 @@ from diagnostics.snapshot import Pod
 from diagnostics.text import counted, listed, printable
 
 
-def capacity_left(pod: Pod, room: Room, board: Board) -> bool | None:
-    """False: the node has none of a GPU resource that the pod asks for. None: some, number unknown."""
-    found = [board.fitted(room.node, name) for name in pod.gpus]
-    if any(amount == 0 for amount in found):
-        return False
-    return None if any(amount is None for amount in found) else True
-
-
 def short_of(
     pod: Pod,
     board: Board,
     open_rooms: Sequence[Room],
-    admitting: Sequence[Room],
+    reach: Reach,
     words: Refusal | None,
 ) -> Reading:
     """Some node would take it but for what is free there."""
     open_rooms = easiest_first(pod, open_rooms)
     lacking = {room.node.name: room.lacks(pod.effective_requests) for room in open_rooms}
-    facts = (*_free_facts(pod, admitting),)
+    facts = (*_free_facts(pod, reach),)
     where = tuple(lacking)
     fits = [name for name, missing in lacking.items() if not missing]
     if fits:
@@ -49,7 +41,7 @@ def short_of(
     is_said = words is None or words.mentions(Word.RESOURCE)
     if is_said and all(_after_gpus(pod, room) for room in open_rooms):
         return stranded({room.node.name: _after_gpus(pod, room) for room in open_rooms}, facts)
-    pieces = _fragmented(pod, admitting, facts)
+    pieces = _fragmented(pod, reach.admitting, facts)
     if pieces is not None:
         return pieces
     facts = (*facts, *holder_facts(pod, open_rooms, board))
@@ -111,7 +103,7 @@ def _held_or_gone(
     """GPUs that are held by pods that cannot work, or fitted and not allocatable, would be enough."""
     freed: dict[str, list[str]] = {}
     gone: list[str] = []
-    unknown = all(capacity_left(pod, room, board) is None for room in open_rooms)
+    unknown = all(board.capacity_left(pod, room) is None for room in open_rooms)
     for room in open_rooms:
         name = room.node.name
         stuck = board.stuck_on.get(name, [])
@@ -243,14 +235,14 @@ def _names(given: Iterable[Room]) -> list[str]:
     return [room.node.name for room in given]
 
 
-def _free_facts(pod: Pod, admitting: Sequence[Room]) -> tuple[Evidence, ...]:
-    name = max(pod.gpus, key=lambda resource: pod.gpus[resource])
-    ranked = sorted(admitting, key=lambda room: (-room.free.get(name, 0.0), room.node.name))
+def _free_facts(pod: Pod, reach: Reach) -> tuple[Evidence, ...]:
+    name = reach.resource
+    ranked = sorted(reach.admitting, key=lambda room: (-room.free.get(name, 0.0), room.node.name))
     first = [
         f"{printable(room.node.name, 80)} {max(0.0, room.free.get(name, 0.0)):.0f}" for room in ranked[:6]
     ]
     shares = listed(first, 6) + (f", {len(ranked) - 6} more nodes" if len(ranked) > 6 else "")
-    total = sum(max(0.0, room.free.get(name, 0.0)) for room in admitting)
+    total = sum(reach.shares)
     return (
         Evidence("asks for", f"{pod.gpus[name]:.0f}", name, f"spec.containers of pod {pod.key}"),
         Evidence("free on nodes that admit it", f"{total:.0f} ({shares})", name, FREE_SOURCE),
