@@ -1,11 +1,13 @@
 """What diagnose() returns: findings with evidence and a guided fix, and what could not be judged."""
 
 import hashlib
+from datetime import datetime
 from enum import StrEnum
 
 import msgspec
 
 from diagnostics.fixes import Fix
+from diagnostics.quantities import rfc3339
 from diagnostics.snapshot import Node, OwnerKey, Pod, Source
 
 
@@ -63,6 +65,14 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     value: str
     unit: str = ""
     source: str = ""
+    at: datetime | None = None
+    """The moment that `value` spells, alone or among other words, as `quantities.rfc3339` does: pages show it in
+    their own way."""
+
+    @classmethod
+    def of_moment(cls, label: str, at: datetime | None, source: str = "") -> "Evidence":
+        """A fact whose value is a moment; None is unknown."""
+        return cls(label, "unknown" if at is None else rfc3339(at), source=source, at=at)
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

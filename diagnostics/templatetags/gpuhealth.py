@@ -14,7 +14,7 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from diagnostics import glossary, quantities
-from diagnostics.findings import Severity
+from diagnostics.findings import Evidence, Severity
 from diagnostics.snapshot import State
 from diagnostics.text import printable
 
@@ -199,6 +199,14 @@ def moment(at: datetime | None) -> SafeString:
         quantities.rfc3339(at),
         local.strftime("%Y-%m-%d %H:%M:%S %Z"),
     )
+
+
+@register.filter
+def stated(fact: Evidence) -> SafeString:
+    """The value of a fact; the moment that it spells is shown as every other."""
+    words = printable(fact.value)
+    before, spelled, after = words.partition(quantities.rfc3339(fact.at)) if fact.at else (words, "", "")
+    return format_html("{}{}{}", before, moment(fact.at) if spelled else "", after)
 
 
 @register.filter

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from diagnostics.findings import Severity
+from diagnostics.findings import Evidence, Severity
 from diagnostics.fixes import Risk
 from diagnostics.snapshot import SourceState, State
 from diagnostics.templatetags import gpuhealth as tags
@@ -68,6 +68,24 @@ def test_ages_never_run_backwards() -> None:
 
 def test_times_name_their_zone(settings: object) -> None:
     assert "2026-06-01 12:00:00 UTC" in tags.moment(NOW)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("2026-06-01T12:00:00Z", "{}"),
+        ("last seen 4 min ago (2026-06-01T12:00:00Z), 3 times", "last seen 4 min ago ({}), 3 times"),
+        ("False since 2026-06-01T12:00:00Z", "False since {}"),
+        ("<b> 2026-06-01T12:00:00Z", "&lt;b&gt; {}"),
+        ("a time that it does not spell", "a time that it does not spell"),
+    ],
+)
+def test_the_moment_of_a_fact_is_shown_as_every_other(value: str, shown: str) -> None:
+    assert tags.stated(Evidence("seen", value, at=NOW)) == shown.format(tags.moment(NOW))
+
+
+def test_a_fact_without_a_moment_is_not_read_for_one() -> None:
+    assert tags.stated(Evidence("a pod's name", "2026-06-01T12:00:00Z")) == "2026-06-01T12:00:00Z"
 
 
 def test_prose_marks_code_and_makes_no_links() -> None:

@@ -192,6 +192,7 @@ def _evidence(snapshot: Snapshot, case: _Case) -> Iterator[Evidence]:
             f"Xid {xid.code}",
             f"{row.meaning}; last seen {span(snapshot.age(at))} ago ({rfc3339(at)}){times}",
             source="kernel log line" if xid.message else f"changes of the Xid metric of {case.card.slot}",
+            at=at,
         )
     for line in case.card.told:
         if line.signal.signal == XID:

@@ -145,7 +145,7 @@ def _evidence(
         times = f", {xid.count} times" if xid.count and xid.count > 1 else ""
         yield Evidence(
             f"Xid {xid.code}", f"{row.meaning}; last seen {span(snapshot.age(at))} ago ({rfc3339(at)}){times}",
-            source="kernel log line" if xid.message else where,
+            source="kernel log line" if xid.message else where, at=at,
         )  # fmt: skip
         if xid.message:
             yield Evidence("kernel's words", printable(xid.message, 300), source="kernel log line")

@@ -56,12 +56,16 @@ def _lost(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> Trouble | Non
         return None
     facts = [_fact(pod, "phase", f"{pod.phase} {pod.reason}".strip(), "status.phase and reason")]
     if pod.deletion_at is not None:
-        facts.append(_fact(pod, "to be gone by", rfc3339(pod.deletion_at), "metadata.deletionTimestamp"))
+        facts.append(_gone_by(pod, pod.deletion_at, "metadata.deletionTimestamp"))
     name = printable(pod.node or "", 80)
     words = f"its node {name} is lost"
     if node is not None and ready is not None:
         said = f"{ready.status} since {rfc3339(ready.since) if ready.since else 'unknown'}"
-        facts.append(Evidence(f"Ready of node {name}", said, source=f"status.conditions of node {name}"))
+        facts.append(
+            Evidence(
+                f"Ready of node {name}", said, source=f"status.conditions of node {name}", at=ready.since
+            )
+        )
         if not is_down:
             words = f"its phase is Unknown, though node {name} is ready"
     return Trouble("unknown-node-lost", words, since or pod.deletion_at, tuple(facts))
@@ -77,9 +81,7 @@ def _is_late(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> bool:
 def _terminating(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> Trouble | None:
     if pod.deletion_at is None or not _is_late(pod, snapshot, thresholds):
         return None
-    facts = [
-        _fact(pod, "to be gone by", rfc3339(pod.deletion_at), "metadata.deletionTimestamp, grace included")
-    ]
+    facts = [_gone_by(pod, pod.deletion_at, "metadata.deletionTimestamp, grace included")]
     if pod.finalizers:
         names = listed([printable(name, 80) for name in pod.finalizers])
         facts.append(_fact(pod, "finalizers", names, "metadata.finalizers"))
@@ -184,6 +186,16 @@ def _is_older(moment: datetime | None, snapshot: Snapshot, limit: timedelta) -> 
 
 
 def _fact(pod: Pod, label: str, value: str, field: str) -> Evidence:
-    return Evidence(
-        f"{label} (pod {printable(pod.name, 120)})", value, source=f"{field} of pod {printable(pod.key, 160)}"
-    )
+    return Evidence(_label(pod, label), value, source=_source(pod, field))
+
+
+def _gone_by(pod: Pod, at: datetime, field: str) -> Evidence:
+    return Evidence.of_moment(_label(pod, "to be gone by"), at, _source(pod, field))
+
+
+def _label(pod: Pod, label: str) -> str:
+    return f"{label} (pod {printable(pod.name, 120)})"
+
+
+def _source(pod: Pod, field: str) -> str:
+    return f"{field} of pod {printable(pod.key, 160)}"

@@ -29,7 +29,7 @@ from datetime import datetime
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.fixes import Fix, in_order, kubectl, steps
 from diagnostics.limits import Limits
-from diagnostics.quantities import rfc3339, span
+from diagnostics.quantities import span
 from diagnostics.rules.base import rule
 from diagnostics.rules.scheduling.board import Board
 from diagnostics.rules.scheduling.gang_variants import installed, variants
@@ -123,7 +123,7 @@ def _hit(gang: Gang, members: Members, waiting: list[Missing], since: datetime, 
             Evidence(
                 "without a node", _named([m.pod for m in waiting]), source="status and events of these pods"
             ),
-            Evidence("waits since", rfc3339(since), source="creation and start times of its pods"),
+            Evidence.of_moment("waits since", since, "creation and start times of its pods"),
             *(_holding(members.running, held) if has_cost else ()),
             Evidence(
                 "placed by", printable(pod.scheduler or "default-scheduler", 80), source="spec.schedulerName"

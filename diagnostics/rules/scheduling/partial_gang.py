@@ -28,7 +28,7 @@ from datetime import datetime, timedelta
 
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject, Unjudged
 from diagnostics.limits import Limits
-from diagnostics.quantities import rfc3339, span
+from diagnostics.quantities import span
 from diagnostics.rules.base import rule
 from diagnostics.rules.scheduling.board import Board
 from diagnostics.rules.scheduling.gang_fix import gang_fix
@@ -142,7 +142,7 @@ def _hit(
                 "pods",
                 "phase of its pods, and the size that its owner or launcher names",
             ),
-            Evidence("partial since", rfc3339(since), source="creation, start and end times of its pods"),
+            Evidence.of_moment("partial since", since, "creation, start and end times of its pods"),
             Evidence("GPUs held for nothing", str(held), "GPUs", "resources of the running members"),
             Evidence(
                 "running",

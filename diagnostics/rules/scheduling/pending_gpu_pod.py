@@ -39,7 +39,7 @@ from datetime import timedelta
 
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.limits import Limits
-from diagnostics.quantities import rfc3339, span
+from diagnostics.quantities import span
 from diagnostics.rules.base import rule
 from diagnostics.rules.scheduling import claim_messages, queued_jobs, refused_creation
 from diagnostics.rules.scheduling.board import Board, Reading
@@ -218,12 +218,8 @@ def _summary(reading: Reading) -> str:
 
 def _age_facts(pods: list[Pod], ages: list[timedelta]) -> tuple[Evidence, ...]:
     oldest = min(pods, key=lambda p: (p.created_at is None, p.created_at or 0, p.key)) if ages else pods[0]
-    since = rfc3339(oldest.created_at) if oldest.created_at else "unknown"
-    facts = [
-        Evidence(
-            "waits since", since, source=f"metadata.creationTimestamp of pod {printable(oldest.key, 160)}"
-        )
-    ]
+    source = f"metadata.creationTimestamp of pod {printable(oldest.key, 160)}"
+    facts = [Evidence.of_moment("waits since", oldest.created_at, source)]
     if len(pods) > 1:
         names = listed([printable(p.key, 160) for p in pods], 6)
         facts.append(Evidence("waiting pods", names, source="status.phase of the pods"))

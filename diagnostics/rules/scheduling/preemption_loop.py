@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.limits import Limits
-from diagnostics.quantities import rfc3339, span
+from diagnostics.quantities import span
 from diagnostics.rules.base import rule
 from diagnostics.rules.scheduling.preemption_fix import preemption_fix
 from diagnostics.rules.scheduling.preemptions import Preemption, by_victim, preemptions, rounds
@@ -118,7 +118,7 @@ def _hit(subject: Subject, found: Sequence[Preemption], other: Subject | None, s
             Evidence("rounds of preemption", str(number), "rounds", "events Preempted of the last hour"),
             Evidence("pods that were ended", listed(victims, MOST_NAMED), source="events Preempted"),
             Evidence("room was made for", _pushers(found), source="message of the events"),
-            Evidence("last", rfc3339(found[-1].at), source="lastTimestamp or series of the events"),
+            Evidence.of_moment("last", found[-1].at, "lastTimestamp or series of the events"),
             *_priorities(pods, pushers),
             *(
                 (

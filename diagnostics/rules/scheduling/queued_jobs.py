@@ -6,7 +6,7 @@ from datetime import datetime
 from diagnostics.findings import Evidence, Hit, Severity, Subject
 from diagnostics.gangs import pod_group_key
 from diagnostics.limits import Limits
-from diagnostics.quantities import rfc3339, span
+from diagnostics.quantities import span
 from diagnostics.rules.scheduling.board import Reading
 from diagnostics.rules.scheduling.kueue import WAITS_ITS_TURN, standing, workload_names
 from diagnostics.rules.scheduling.queue_steps import queue_fix
@@ -115,11 +115,7 @@ def _hit(subject: Subject, reading: Reading, since: datetime | None, gpus: int, 
         title=f"Not a GPU shortage: {who} waits {waited} for {counted(gpus, 'GPU')}: {reading.words}",
         summary=f"Its queue has not let it in, so that it has no pods: {reading.words}. {judged}",
         evidence=(
-            Evidence(
-                "waits since",
-                rfc3339(since) if since is not None else "unknown",
-                source="creation time and conditions of its queue object",
-            ),
+            Evidence.of_moment("waits since", since, "creation time and conditions of its queue object"),
             *reading.facts,
         ),
         fix=queue_fix(subject, reading),

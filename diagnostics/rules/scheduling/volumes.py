@@ -221,7 +221,10 @@ def _state(claim: VolumeClaim) -> Iterator[Evidence]:
         else printable(claim.storage_class, 80) or "no class"
     )
     yield Evidence(
-        "phase of the claim", f"{printable(claim.phase, 40)}{since}", source=f"PersistentVolumeClaim {name}"
+        "phase of the claim",
+        f"{printable(claim.phase, 40)}{since}",
+        source=f"PersistentVolumeClaim {name}",
+        at=claim.created_at,
     )
     yield Evidence("class of the claim", wanted, source=f"PersistentVolumeClaim {name}")
     if claim.selected_node:
