@@ -45,7 +45,7 @@ def _observe(cluster: Cluster, token: str, clock: Clock, stages: observations.St
     snapshot = identity.named(take.snapshot, cluster)
     with stages.timed("diagnose"):
         diagnosis = diagnose(snapshot, limits)
-    kept = archive.packed(cluster, snapshot, take.recent)
+    kept = archive.packed(cluster, snapshot, take.recent, limits)
     with transaction.atomic():
         with stages.timed("record"):
             cluster = identity.settled(confirm(token), snapshot.cluster_id, settings.CLUSTERS)

@@ -8,6 +8,7 @@ from diagnostics.archive.event_hours import events
 from diagnostics.archive.parts import latest
 from diagnostics.archive.tiers import Moment, at, moments
 from diagnostics.collect.windows import RecentSamples
+from diagnostics.limits import Limits
 from diagnostics.models import Cluster, StoredPicture
 from diagnostics.picture import drawn, dumps
 from diagnostics.snapshot import Past, Snapshot, Source, stored
@@ -33,7 +34,9 @@ class Packed(NamedTuple):
     """None where Prometheus keeps them."""
 
 
-def packed(cluster: Cluster, snapshot: Snapshot, recent: RecentSamples | None) -> Packed:
+def packed(
+    cluster: Cluster, snapshot: Snapshot, recent: RecentSamples | None, limits: Limits | None = None
+) -> Packed:
     """The snapshot, as the latest and for the archive, and what the next poll is to know."""
     has_content = any(snapshot.source(source).state.is_usable for source in (Source.NODES, Source.PODS))
     encoded = stored.encoded(snapshot) if has_content else None
@@ -41,7 +44,7 @@ def packed(cluster: Cluster, snapshot: Snapshot, recent: RecentSamples | None) -
         cluster.pk,
         snapshot,
         parts.split(snapshot, encoded) if encoded is not None else {},
-        dumps(drawn(snapshot)) if has_content else None,
+        dumps(drawn(snapshot, limits)) if has_content else None,
         tiers.entry(cluster, snapshot, encoded) if has_content else None,
         past.pack(snapshot) if has_content else None,
         tuple(event_hours.changed_hours(cluster, snapshot.events, snapshot.taken_at)),
@@ -56,7 +59,7 @@ def publish(cluster: Cluster, kept: Packed) -> None:
     If it is another cluster that answered, its samples begin with the next poll.
     """
     if kept.cluster_pk != cluster.pk:
-        kept = packed(cluster, kept.seen, None)
+        kept = packed(cluster, kept.seen, None)._replace(picture=kept.picture)
     taken_at, version = kept.seen.taken_at, kept.seen.server_version[:60]
     if version and version != cluster.server_version:
         cluster.server_version = version

@@ -1,4 +1,4 @@
-"""The latest snapshot in parts, so that the page of one node reads a sixteenth of the nodes and no pods."""
+"""The latest snapshot in parts, so that the page of one node reads a sixteenth of the nodes and of their pods."""
 
 import zlib
 from collections import defaultdict
@@ -27,15 +27,18 @@ def part_of(node: str) -> int:
 def split(snapshot: Snapshot, encoded: bytes) -> dict[int, bytes]:
     """Part -> `snapshot.stored` bytes; `encoded` is what `stored.encoded` makes of `snapshot`."""
     fields = _raw_fields(encoded)
-    parts: dict[int, dict[str, Any]] = defaultdict(lambda: {"taken_at": fields["taken_at"]})
+    shared: dict[str, Any] = {name: fields[name] for name in ("taken_at", "sources") if name in fields}
+    parts: dict[int, dict[str, Any]] = defaultdict(shared.copy)
+    parts[REST] = fields
     for name, nodes in (
         ("nodes", [node.name for node in snapshot.nodes]),
         ("gpus", [gpu.node for gpu in snapshot.gpus]),
+        ("pods", [pod.node for pod in snapshot.pods]),
     ):
         raws = _raw_list(fields.pop(name)) if name in fields else ()
         for node, raw in zip(nodes, raws, strict=True):
-            parts[part_of(node)].setdefault(name, []).append(raw)
-    return {part: stored.compressed(_encode(held)) for part, held in {REST: fields, **parts}.items()}
+            parts[REST if node is None else part_of(node)].setdefault(name, []).append(raw)
+    return {part: stored.compressed(_encode(held)) for part, held in parts.items()}
 
 
 def keep(cluster: Cluster, snapshot: Snapshot, parts: dict[int, bytes]) -> None:
@@ -57,18 +60,19 @@ def keep(cluster: Cluster, snapshot: Snapshot, parts: dict[int, bytes]) -> None:
 
 
 def latest(cluster: Cluster) -> Snapshot | None:
-    """The whole latest snapshot, its nodes by name; None before the first. Raises UnreadableSnapshot."""
+    """The whole latest snapshot, its nodes and pods by name; None before the first. Raises UnreadableSnapshot."""
     parts = _parts(StoredSnapshot.objects.filter(cluster=cluster).order_by("part"))
     if not parts:
         return None
     nodes = sorted((node for part in parts for node in part.nodes), key=lambda node: node.name)
     gpus = sorted((gpu for part in parts for gpu in part.gpus), key=lambda gpu: gpu.node)
-    return replace(parts[0], nodes=tuple(nodes), gpus=tuple(gpus))
+    pods = sorted((pod for part in parts for pod in part.pods), key=lambda pod: (pod.namespace, pod.name))
+    return replace(parts[0], nodes=tuple(nodes), gpus=tuple(gpus), pods=tuple(pods))
 
 
 def with_node(cluster: Cluster, node: str) -> Snapshot | None:
-    """The part that holds this node if the latest snapshot does: `taken_at`, nodes and GPUs alone. None without such a
-    part. Raises UnreadableSnapshot. One query.
+    """The part that holds this node if the latest snapshot does: `taken_at`, `sources`, nodes, and the GPUs and pods of
+    these nodes alone. None without such a part. Raises UnreadableSnapshot. One query.
     """
     found = _parts(StoredSnapshot.objects.filter(cluster=cluster, part=part_of(node)))
     return found[0] if found else None

@@ -6,15 +6,17 @@ A snapshot of 8,000 GPUs takes a third of a second to read; its picture takes hu
 from diagnostics.picture.devices import Devices, GpuCell, NodeLine, Owner
 from diagnostics.picture.drawing import drawn
 from diagnostics.picture.stored import Picture, UnreadablePicture, dumps, load_devices, load_workloads
-from diagnostics.picture.workloads import PodLine, WorkloadLine, Workloads
+from diagnostics.picture.workloads import DemandLine, PodLine, ReachLine, WorkloadLine, Workloads
 
 __all__ = [
+    "DemandLine",
     "Devices",
     "GpuCell",
     "NodeLine",
     "Owner",
     "Picture",
     "PodLine",
+    "ReachLine",
     "UnreadablePicture",
     "WorkloadLine",
     "Workloads",

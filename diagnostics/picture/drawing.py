@@ -3,15 +3,19 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
+from diagnostics.limits import Limits
 from diagnostics.marks import is_fresh, working_activity
+from diagnostics.picture.demanding import Demanding
 from diagnostics.picture.devices import Devices, GpuCell, NodeLine, Owner
 from diagnostics.picture.stored import Picture
-from diagnostics.picture.workloads import PodLine, WorkloadLine, Workloads
+from diagnostics.picture.workloads import PodLine, ReachLine, WorkloadLine, Workloads
 from diagnostics.snapshot import GPU_RESOURCE_PREFIXES, Gang, Gpu, Node, Pod, Snapshot, Source, gpu_resources
+from diagnostics.states import is_crash_looping
 from diagnostics.text import printable
 
 MOST_CHARACTERS = 300
 """Of what Kubernetes says about a pod."""
+PODS_IN_PART = "Pods were read only in part"
 
 QUEUE_KEYS = (
     "kueue.x-k8s.io/queue-name",
@@ -26,8 +30,9 @@ QUEUE_KEYS = (
 _ALONE = Gang(kind="", namespace="", name="")
 
 
-def drawn(snapshot: Snapshot) -> Picture:
-    """The picture of `snapshot`."""
+def drawn(snapshot: Snapshot, limits: Limits | None = None) -> Picture:
+    """The picture of `snapshot`; what counts as a crash loop is a limit of the site."""
+    limits, demanding = limits or Limits(), Demanding(snapshot)
     pods: dict[Owner, list[Pod]] = defaultdict(list)
     owner_of: dict[str, Owner] = {}
     for pod in snapshot.pods:
@@ -48,13 +53,13 @@ def drawn(snapshot: Snapshot) -> Picture:
             snapshot.taken_at,
             tuple(_node(node, snapshot, place_of) for node in _gpu_nodes(snapshot)),
             owners,
-            _doubt(snapshot, Source.NODES, "Nodes were read only in part"),
-            _doubt(snapshot, Source.METRICS, "GPU metrics"),
+            doubt_of(snapshot, Source.NODES, "Nodes were read only in part"),
+            doubt_of(snapshot, Source.METRICS, "GPU metrics"),
         ),
         Workloads(
             snapshot.taken_at,
-            tuple(_workload(owner, pods[owner], snapshot) for owner in owners),
-            _doubt(snapshot, Source.PODS, "Pods were read only in part"),
+            tuple(_workload(owner, pods[owner], snapshot, limits, demanding) for owner in owners),
+            doubt_of(snapshot, Source.PODS, PODS_IN_PART),
         ),
     )
 
@@ -66,7 +71,8 @@ def _owner(pod: Pod) -> Owner:
     )
 
 
-def _doubt(snapshot: Snapshot, source: Source, what: str) -> str:
+def doubt_of(snapshot: Snapshot, source: Source, what: str) -> str:
+    """Why `what` may be missing, in a sentence; empty when all was read."""
     status = snapshot.source(source)
     return "" if status.state == "ok" else f"{what} ({status.state}): {status.detail or 'no reason given'}."
 
@@ -161,7 +167,9 @@ def _cell(gpu: Gpu, snapshot: Snapshot, place_of: dict[str, int]) -> GpuCell:
     )
 
 
-def _workload(owner: Owner, pods: list[Pod], snapshot: Snapshot) -> WorkloadLine:
+def _workload(
+    owner: Owner, pods: list[Pod], snapshot: Snapshot, limits: Limits, demanding: Demanding
+) -> WorkloadLine:
     gang = next((g for pod in pods if (g := snapshot.gang_by_pod.get(pod.key))), None) or _ALONE
     controller = snapshot.workload_by_key.get((owner.kind, owner.namespace, owner.name))
     wanted = gang.size if gang.size is not None else controller.replicas if controller else None
@@ -170,7 +178,10 @@ def _workload(owner: Owner, pods: list[Pod], snapshot: Snapshot) -> WorkloadLine
         named += [pods[0].labels, pods[0].annotations]
     return WorkloadLine(
         owner=owner,
-        pods=tuple(_pod(pod) for pod in sorted(pods, key=lambda pod: pod.name)),
+        pods=tuple(
+            pod_line(pod, snapshot, limits, demanding.reach_of(pod))
+            for pod in sorted(pods, key=lambda pod: pod.name)
+        ),
         wanted=wanted,
         min_available=gang.min_available,
         gang_scheduler=gang.gang_scheduler,
@@ -179,6 +190,7 @@ def _workload(owner: Owner, pods: list[Pod], snapshot: Snapshot) -> WorkloadLine
         queue=next((words[key] for key in QUEUE_KEYS for words in named if words.get(key)), ""),
         priority=max((pod.priority for pod in pods if pod.priority is not None), default=None),
         gang=_gang_beside(owner, gang),
+        demands=demanding.lines_of(pods),
     )
 
 
@@ -187,7 +199,9 @@ def _gang_beside(owner: Owner, gang: Gang) -> Owner | None:
     return None if gang is _ALONE or found == owner else found
 
 
-def _pod(pod: Pod) -> PodLine:
+def pod_line(pod: Pod, snapshot: Snapshot, limits: Limits, reach: ReachLine | None = None) -> PodLine:
+    """One pod, whether it asks for GPUs or not."""
+    restarts = sum(container.restarts for container in pod.containers)
     return PodLine(
         pod.name,
         pod.phase,
@@ -198,9 +212,16 @@ def _pod(pod: Pod) -> PodLine:
         pod.started_at,
         pod.deletion_at,
         pod.is_ready,
-        sum(container.restarts for container in pod.containers),
+        restarts,
         printable(_trouble(pod), MOST_CHARACTERS),
+        restarts > 0 and _is_crash_looping(pod, snapshot, limits),
+        reach,
     )
+
+
+def _is_crash_looping(pod: Pod, snapshot: Snapshot, limits: Limits) -> bool:
+    thresholds = limits.of(pod).values
+    return not pod.is_finished and any(is_crash_looping(c, snapshot, thresholds) for c in pod.containers)
 
 
 def _trouble(pod: Pod) -> str:

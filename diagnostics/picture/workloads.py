@@ -7,6 +7,33 @@ import msgspec
 from diagnostics.picture.devices import Owner
 
 
+class ReachLine(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Where a waiting pod may run, whatever is free there (`placement.Reach`)."""
+
+    resource: str
+    """The GPU resource of which it asks for most."""
+    offering: int
+    """Nodes that have all GPU resources that it asks for."""
+    admitting: int
+    """Of these, those that its selector, affinity and tolerations admit, and that are up."""
+    free: int
+    """Of the resource, on those that admit it."""
+    most: int
+    """On one of them."""
+
+
+class DemandLine(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What some pods demand of a node, in words; empty for nothing."""
+
+    pods: int
+    """That demand it, and have not finished."""
+    selector: str
+    affinity: str
+    beside: str
+    """Required affinity and anti-affinity to other pods."""
+    tolerates: str
+
+
 class PodLine(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One pod that asks for GPUs."""
 
@@ -25,6 +52,10 @@ class PodLine(msgspec.Struct, frozen=True, gc=False, array_like=True):
     restarts: int
     trouble: str
     """Why it does not work or was not scheduled, as Kubernetes says it; empty where it says nothing."""
+    is_crash_looping: bool = False
+    """A container of it crashes again and again, also while it runs between two crashes."""
+    reach: ReachLine | None = None
+    """Of a pod that waits for GPUs by resource; None for others, and where nodes could not be read."""
 
     @property
     def is_waiting(self) -> bool:
@@ -60,6 +91,8 @@ class WorkloadLine(msgspec.Struct, frozen=True, array_like=True):
     priority: int | None
     gang: Owner | None = None
     """What groups its pods with others where that is not the owner itself, as a PodGroup of bare pods."""
+    demands: tuple[DemandLine, ...] = ()
+    """What its unfinished pods demand of a node: the commonest, and those without any demand."""
 
 
 class Workloads(msgspec.Struct, frozen=True, array_like=True):

@@ -5,8 +5,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from diagnostics.archive import parts
 from diagnostics.models import Cluster, StoredSnapshot
-from diagnostics.snapshot import Snapshot, stored
-from tests.builders import gpu, node, pod, snapshot
+from diagnostics.snapshot import Snapshot, Source, stored
+from tests.builders import gpu, node, pending_pod, pod, snapshot
 
 pytestmark = pytest.mark.django_db
 
@@ -21,7 +21,8 @@ def seen(nodes: int = 40) -> Snapshot:
     return snapshot(
         *(node(name) for name in names),
         *(gpu(index, node=name) for name in names for index in range(2)),
-        pod(),
+        *(pod(f"on-{name}", node=name) for name in names),
+        pending_pod(),
     )
 
 
@@ -45,7 +46,7 @@ def test_there_is_nothing_before_the_first(cluster: Cluster) -> None:
     assert parts.with_node(cluster, "gpu-001") is None
 
 
-def test_a_node_is_found_with_its_devices_and_few_others(
+def test_a_node_is_found_with_its_devices_and_pods_and_few_others(
     cluster: Cluster, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     kept(cluster, seen())
@@ -54,7 +55,16 @@ def test_a_node_is_found_with_its_devices_and_few_others(
     assert found is not None
     assert len(found.gpus_by_node["gpu-017"]) == 2
     assert len(found.nodes) < 20
-    assert not found.pods
+    assert [one.name for one in found.pods_by_node["gpu-017"]] == ["on-gpu-017"]
+    assert len(found.pods) == len(found.nodes)
+
+
+def test_each_part_knows_what_could_not_be_read(cluster: Cluster) -> None:
+    what = snapshot(node("gpu-001"), without=[Source.PODS])
+    kept(cluster, what)
+    found = parts.with_node(cluster, "gpu-001")
+    assert found is not None
+    assert found.sources == what.sources
 
 
 def test_parts_that_are_empty_now_are_gone(cluster: Cluster) -> None:

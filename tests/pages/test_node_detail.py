@@ -1,6 +1,7 @@
 """The page of one node."""
 
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -8,8 +9,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from diagnostics.findings import Subject
 from diagnostics.models import StoredPicture, StoredSnapshot
-from diagnostics.snapshot import Condition, Metrics, Source, State, Taint
-from tests.builders import GIB, NOW, ago, event, gpu, node, owner, pod, snapshot
+from diagnostics.snapshot import Condition, Metrics, Pod, Source, State, Taint
+from tests.builders import GIB, NOW, ago, container, event, gpu, node, owner, pod, snapshot
 from tests.pages.history import change, device_row, hold, hours, node_row, said, workload_row
 from tests.pages.stored import finding, polled
 from tests.pages.test_findings import flat
@@ -229,3 +230,80 @@ def test_a_node_that_is_gone_costs_twelve_queries_at_most(
 
     with django_assert_max_num_queries(12):
         page(browser)
+
+
+def component(name: str, label: str, **fields: Any) -> Pod:
+    daemons: dict[str, Any] = {"owners": (owner("DaemonSet", label, namespace="gpu-operator"),), "gpus": 0}
+    return pod(name, "gpu-operator", labels={"app": label}, **(daemons | fields))
+
+
+def test_pods_of_the_gpu_stack_stand_in_order_with_readiness_and_restarts(browser: Client) -> None:
+    loops = container(
+        gpus=0,
+        restarts=12,
+        state="waiting",
+        waiting_reason="CrashLoopBackOff",
+        is_ready=False,
+        running_since=None,
+    )
+    not_ready = (Condition("Ready", "False"),)
+    polled(
+        seen=of_one(
+            component("exporter-x", "nvidia-dcgm-exporter", conditions=not_ready),
+            component(
+                "plugin-x", "nvidia-device-plugin-daemonset", containers=(loops,), conditions=not_ready
+            ),
+            component("driver-x", "nvidia-driver-daemonset"),
+            component("cuda-x", "nvidia-cuda-validator", phase="Succeeded", conditions=not_ready),
+            component("driver-y", "nvidia-driver-daemonset", node="gpu-2"),
+            gpu(0),
+        )
+    )
+
+    found = flat(page(browser))
+
+    assert re.search(
+        r"Driver ready 0 2 h gpu-operator/driver-x CUDA validator completed 0 2 h gpu-operator/cuda-x "
+        r"Device plugin crash-looping 12 2 h gpu-operator/plugin-x main: CrashLoopBackOff "
+        r"DCGM exporter not ready Running 0 2 h gpu-operator/exporter-x",
+        found,
+    )
+    assert "driver-y" not in found
+    assert "No other pod runs on this node." in found
+
+
+def test_other_pods_are_counted_by_namespace(browser: Client) -> None:
+    polled(
+        seen=of_one(
+            *(pod(f"agent-{number}", f"ns-{number}", gpus=0) for number in range(10)),
+            *(pod("train-0"), pod("train-1", conditions=())),
+            pod(
+                "controller",
+                "gpu-operator",
+                gpus=0,
+                labels={"app": "gpu-operator"},
+                owners=(owner("ReplicaSet"),),
+            ),
+            pod("done", phase="Succeeded"),
+            gpu(0),
+        )
+    )
+
+    found = flat(page(browser))
+
+    assert (
+        "13 other pods on this node, 2 of them with GPUs, 1 not ready: 2 in research , 1 in gpu-operator"
+        in found
+    )
+    assert "1 in ns-5 and more in 4 other namespaces" in found
+    assert "None of the pods that make GPUs usable runs here" in found
+
+
+def test_pods_that_could_not_be_read_are_not_called_missing(browser: Client) -> None:
+    polled(seen=of_one(gpu(0), without=[Source.PODS]))
+
+    found = flat(page(browser))
+
+    assert "Pods were read only in part (absent)" in found
+    assert "None of the pods that make GPUs usable runs here" not in found
+    assert "No other pod runs" not in found

@@ -67,7 +67,8 @@ def test_pods_of_one_owner_wait_together(browser: Client) -> None:
     assert names(browser) == ["train"]
     assert "3 h" in found
     assert "2 wait 1 runs" in found
-    assert "1 pod: 4 × nvidia.com/gpu 1 pod: 8 × nvidia.com/gpu" in found
+    one_node = "1 of 1 node admits it, 7 free there"
+    assert f"1 pod: 4 × nvidia.com/gpu {one_node} 1 pod: 8 × nvidia.com/gpu {one_node}" in found
     assert "priority 10" in found
     assert "2 pods of 1 workload wait for 12 GPUs" in found
 
@@ -171,6 +172,50 @@ def test_what_is_free_meanwhile_is_said_by_resource(browser: Client) -> None:
     )
 
     assert "nvidia.com/gpu 4 free on 2 nodes, at most 3 on one 1 stranded" in text(browser)
+
+
+def test_each_waiting_pod_says_how_many_nodes_admit_it_and_what_is_free_there(browser: Client) -> None:
+    gold: dict[str, Any] = {"labels": {"pool": "gold"}}
+    polled(
+        seen=snapshot(
+            *(node("gpu-1"), node("gpu-2", **gold), node("gpu-3", **gold)),
+            *(pod("a", node="gpu-2", gpus=6), pod("b", node="gpu-3", gpus=5)),
+            waiting("train-0", gpus=4, node_selector={"pool": "gold"}),
+            pending_pod("nowhere", node_selector={"pool": "lead"}),
+        )
+    )
+
+    found = text(browser)
+
+    assert "4 × nvidia.com/gpu 2 of 3 nodes admit it, 5 free there, at most 3 on one" in found
+    assert "1 × nvidia.com/gpu none of 3 nodes admits it" in found
+
+
+def test_a_full_node_and_a_resource_that_nobody_has_are_said(browser: Client) -> None:
+    slices = container(
+        gpus=0, requests={"nvidia.com/mig-1g.10gb": 3.0}, limits={"nvidia.com/mig-1g.10gb": 3.0}
+    )
+    polled(
+        seen=snapshot(
+            *(node(), pod("full", gpus=8)),
+            *(waiting("train-0"), pending_pod("sliced", containers=(slices,))),
+        )
+    )
+
+    found = text(browser)
+
+    assert "1 × nvidia.com/gpu 1 of 1 node admits it, none free there" in found
+    assert "3 × nvidia.com/mig-1g.10gb no node has it" in found
+
+
+def test_where_a_pod_may_run_is_not_made_up_where_nodes_were_not_read(browser: Client) -> None:
+    polled(seen=snapshot(waiting(), without=[Source.NODES]))
+
+    found = text(browser)
+
+    assert "1 × nvidia.com/gpu" in found
+    assert "admits it" not in found
+    assert "no node has it" not in found
 
 
 def test_pods_with_a_node_are_counted_apart(browser: Client) -> None:

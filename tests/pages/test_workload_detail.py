@@ -96,7 +96,7 @@ def test_its_pods_say_what_is_wrong_and_the_troubled_come_first(browser: Client)
     rows = [flat(row) for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL) if "train-" in row]
 
     assert rows[0].startswith(
-        "train-1 Running, not ready gpu-1 1 resource claim 7 2 h main: CrashLoopBackOff"
+        "train-1 Running, not ready crash-looping gpu-1 1 resource claim 7 2 h main: CrashLoopBackOff"
     )
     assert rows[1].startswith("train-0 Running gpu-1 1 × nvidia.com/gpu 0 3 h nothing")
     assert rows[2].startswith("train-2 Succeeded")

@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from diagnostics.findings import Severity, Subject
 from diagnostics.models import StoredPicture, TeamRule
 from diagnostics.snapshot import Metrics, OwnerKey, Pod, Source, State
-from tests.builders import NOW, ago, gang, gpu, node, owner, pending_pod, pod, snapshot
+from tests.builders import NOW, ago, container, gang, gpu, node, owner, pending_pod, pod, snapshot
 from tests.pages.conftest import HTMX
 from tests.pages.stored import cluster, finding, polled
 from tests.pages.stored_history import workload
@@ -101,6 +101,40 @@ def test_a_workload_that_waits_says_so(browser: Client) -> None:
 
     assert "partly running 1 run of 3, 1 wait" in found
     assert "1 of 5" in found
+
+
+LOOPS = container(restarts=9, state="waiting", waiting_reason="CrashLoopBackOff", running_since=None)
+
+
+def test_a_deployment_whose_pod_crash_loops_does_not_run(browser: Client) -> None:
+    polled(seen=snapshot(node(), of("serve-0", SERVE, namespace="web", containers=(LOOPS,))))
+
+    assert "crash-looping 0 run, 1 crash-loop" in text(browser)
+    assert names(browser, "?phase=crash-looping") == ["serve"]
+    assert names(browser, "?phase=running") == []
+
+
+def test_one_that_crash_loops_beside_others_leaves_it_partly_running(browser: Client) -> None:
+    polled(seen=snapshot(node(), of("train-0"), of("train-1", containers=(LOOPS,))))
+
+    assert "partly running 1 run, 1 crash-loop" in text(browser)
+
+
+def test_a_pod_that_is_being_deleted_is_terminating_not_starting(browser: Client) -> None:
+    polled(seen=snapshot(node(), pod("notebook", deletion_at=ago(minutes=40))))
+
+    assert "terminating 0 run, 1 terminating" in text(browser)
+    assert names(browser, "?phase=terminating") == ["notebook"]
+    assert names(browser, "?phase=starting") == []
+
+
+def test_columns_say_when_they_were_true(browser: Client) -> None:
+    polled(seen=snapshot(node(), of("train-0")))
+
+    found = text(browser)
+
+    assert "Pods now GPUs held now In which state over 30 min" in found
+    assert "Util. latest Activity latest" in found
 
 
 def test_finished_workloads_are_left_out_until_asked_for(browser: Client) -> None:

@@ -6,11 +6,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diagnostics.picture import UnreadablePicture, drawing, drawn, dumps, load_devices, load_workloads
+from diagnostics.limits import Limits, Thresholds
+from diagnostics.picture import (
+    ReachLine,
+    UnreadablePicture,
+    drawing,
+    drawn,
+    dumps,
+    load_devices,
+    load_workloads,
+)
 from diagnostics.picture.devices import Devices, GpuCell, NodeLine, Owner
 from diagnostics.picture.workloads import PodLine, WorkloadLine, Workloads
-from diagnostics.snapshot import Condition, Container, Metrics, OwnerKey, Source, State
-from tests.builders import GIB, NOW, ago, container, gang, gpu, node, pod, snapshot
+from diagnostics.snapshot import (
+    Condition,
+    Container,
+    Metrics,
+    OwnerKey,
+    Source,
+    State,
+    Terminated,
+    Toleration,
+)
+from tests.builders import GIB, NOW, ago, container, gang, gpu, node, pending_pod, pod, snapshot
 
 TRAIN = OwnerKey("Job", "research", "train", "batch/v1", "u1")
 
@@ -183,3 +201,73 @@ def test_claims_whose_devices_are_known_count_as_gpus() -> None:
     )
     assert (known.claims, known.gpus) == (0, {"nvidia.com/gpu": 4.0})
     assert pod_line(resource_claims=("gpu",), containers=(container(gpus=0),)).claims == 1
+
+
+CRASHED = Terminated("Error", 1, started_at=ago(minutes=9), finished_at=ago(minutes=8))
+
+
+@pytest.mark.parametrize(("restarts", "is_looping"), [(0, False), (2, False), (3, True), (40, True)])
+def test_a_container_that_runs_between_two_crashes_is_crash_looping(restarts: int, is_looping: bool) -> None:
+    runs = container(restarts=restarts, running_since=ago(minutes=1), last_terminated=CRASHED)
+    assert pod_line(containers=(runs,)).is_crash_looping is is_looping
+
+
+def test_how_many_restarts_are_a_crash_loop_is_a_limit_of_the_site() -> None:
+    waits = container(restarts=4, state="waiting", waiting_reason="CrashLoopBackOff", running_since=None)
+    seen = snapshot(node(), pod(root=TRAIN, containers=(waits,)))
+    (found,) = drawn(seen, Limits(site=Thresholds(restarts_min=5))).workloads.lines
+    assert not found.pods[0].is_crash_looping
+
+
+def test_what_pods_demand_of_a_node_is_told_for_each_kind_of_them() -> None:
+    tolerant: dict[str, Any] = {
+        "node_selector": {"pool": "gold"},
+        "tolerations": (Toleration("team", "Exists"),),
+    }
+    found = line(
+        *(pod(f"worker-{number}", root=TRAIN, **tolerant) for number in range(3)),
+        pod("launcher", root=TRAIN),
+        pod("done", root=TRAIN, phase="Succeeded", node_selector={"pool": "old"}),
+    ).demands
+    assert [(one.pods, one.selector, one.tolerates) for one in found] == [
+        (3, "pool=gold", "team"),
+        (1, "", ""),
+    ]
+
+
+def test_few_kinds_of_demands_are_kept_and_each_is_cut() -> None:
+    pods = [
+        pod(
+            f"p{number:02}",
+            root=TRAIN,
+            node_selector={f"key-{number}-{part}": "x" * 150 for part in range(9)},
+        )
+        for number in range(9)
+    ]
+    found = line(*pods).demands
+    assert len(found) == 3
+    assert max(len(one.selector) for one in found) == 400
+
+
+def test_a_waiting_pod_knows_how_many_nodes_admit_it_and_what_is_free_there() -> None:
+    (found,) = workloads(
+        *(node("gpu-1"), node("gpu-2", labels={"pool": "gold"}), node("gpu-3", labels={"pool": "gold"})),
+        *(pod("other", root=TRAIN, gpus=5, node="gpu-2"), pod("another", root=TRAIN, gpus=8, node="gpu-3")),
+        pending_pod("wait-0", root=TRAIN, gpus=4, node_selector={"pool": "gold"}),
+    ).lines
+    assert {one.name: one.reach for one in found.pods} == {
+        "another": None,
+        "other": None,
+        "wait-0": ReachLine("nvidia.com/gpu", offering=3, admitting=2, free=3, most=3),
+    }
+
+
+def test_where_nodes_could_not_be_read_nothing_is_said_of_where_a_pod_may_run() -> None:
+    (found,) = workloads(pending_pod(root=TRAIN), without=[Source.NODES]).lines
+    assert found.pods[0].reach is None
+
+
+def test_where_a_pod_may_run_by_its_claims_is_not_told_by_resources() -> None:
+    asks: dict[str, Any] = {"resource_claims": ("gpu",), "claimed_gpus": {"nvidia.com/gpu": 1.0}}
+    (found,) = workloads(node(), pending_pod(root=TRAIN, **asks)).lines
+    assert found.pods[0].reach is None

@@ -25,6 +25,7 @@ from diagnostics.views.device_history import (
 )
 from diagnostics.views.device_rows import DeviceRow, device_row, holders_by_slot
 from diagnostics.views.latest import devices_of, node_of
+from diagnostics.views.nodes.pods import NodePods, pods_on
 from diagnostics.views.open_findings import FindingLine, open_findings
 from diagnostics.views.page import HtmxRequest, Page, frame_of, gpu_url, render_page
 from diagnostics.views.plots import Plots, has_plots, part_of, plots_of
@@ -78,6 +79,8 @@ class NodeDetailPage(Page):
     """Why device metrics are missing or old; empty when they are not."""
     findings: tuple[FindingLine, ...]
     devices: tuple[DeviceRow, ...]
+    pods: NodePods | None
+    """None where the latest poll did not see the node."""
     conditions: tuple[Condition, ...]
     taints: tuple[Taint, ...]
     labels: tuple[tuple[str, str], ...]
@@ -118,6 +121,7 @@ def node_detail(request: HtmxRequest, slug: str, name: str) -> HttpResponse:
         metrics_why_not=devices.metrics_doubt if devices else "",
         findings=tuple(open_findings(cluster).by_node.get(name, ())),
         devices=_devices(slug, snapshot, devices, line) if snapshot else (),
+        pods=pods_on(snapshot, name) if snapshot else None,
         conditions=node.conditions if node else (),
         taints=node.taints if node else (),
         labels=_labels(node) if node else (),

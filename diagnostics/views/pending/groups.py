@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from diagnostics.models import Cluster
-from diagnostics.picture import Owner, PodLine, WorkloadLine, Workloads
+from diagnostics.picture import Owner, PodLine, ReachLine, WorkloadLine, Workloads
 from diagnostics.rules.scheduling.refusal_kinds import CAUSES
 from diagnostics.views.open_findings import FindingLine, OpenFindings, finding_lines
 from diagnostics.views.page import workload_url
+from diagnostics.views.workloads.seen import counted
 
 WAITING, PARTIAL = "pending-gpu-pod", "partial-gang"
 """Slugs of the rules whose findings explain what waits."""
@@ -28,6 +29,8 @@ class Ask:
     pods: int
     amount: str
     """`8 × nvidia.com/gpu`, several joined."""
+    reach: ReachLine | None
+    """Where they may run; None where that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,9 +144,7 @@ def group_of(slug: str, waiting: Waiting, reasons: Reasons) -> Group:
         owner=owner,
         url=workload_url(slug, owner.kind, owner.namespace, owner.name) if has_page else "",
         pods=len(pods),
-        running=sum(
-            pod.phase == "Running" and pod.deletion_at is None for line in lines for pod in line.pods
-        ),
+        running=sum(counted(line.pods).running for line in lines),
         wanted=first.wanted if first else None,
         min_available=first.min_available if first else None,
         gang_scheduler=first.gang_scheduler if first else "",
@@ -159,8 +160,10 @@ def group_of(slug: str, waiting: Waiting, reasons: Reasons) -> Group:
 
 
 def _asks(pods: Iterable[PodLine]) -> tuple[Ask, ...]:
-    counted = Counter(_amount(pod) for pod in pods)
-    return tuple(Ask(pods=number, amount=amount) for amount, number in counted.most_common())
+    alike = Counter((_amount(pod), pod.reach) for pod in pods)
+    return tuple(
+        Ask(pods=number, amount=amount, reach=reach) for (amount, reach), number in alike.most_common()
+    )
 
 
 def _amount(pod: PodLine) -> str:

@@ -13,7 +13,7 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from diagnostics.models import Cluster, LedgerState, Workload
-from diagnostics.picture import GpuCell, Owner, PodLine
+from diagnostics.picture import DemandLine, GpuCell, Owner, PodLine
 from diagnostics.snapshot import State
 from diagnostics.storable import storable_text
 from diagnostics.templatetags.gpuhealth import number
@@ -28,7 +28,7 @@ from diagnostics.views.pages_of import Pages, pages_of
 from diagnostics.views.plots import Plots, has_plots, part_of, plots_of
 from diagnostics.views.workloads.found import concerning, resolved_about
 from diagnostics.views.workloads.happened import EventLine, Holds, events_of, holds_of
-from diagnostics.views.workloads.seen import Held, Mean, Seen, seen_of, sight_of
+from diagnostics.views.workloads.seen import Held, Mean, Pods, Seen, seen_of, sight_of
 from diagnostics.views.workloads.spent import Spent, spent_of
 
 PODS_PER_PAGE = 50
@@ -69,9 +69,7 @@ class Present:
     """What the last poll saw of it."""
 
     phase: str
-    running: int
-    waiting: int
-    unfinished: int
+    counts: Pods
     wanted: int | None
     min_available: int | None
     gang_scheduler: str
@@ -80,13 +78,13 @@ class Present:
     gang: Owner | None
     queue: str
     priority: int | None
-    asked: int
-    claims: int
     held: int
     bar: tuple[Segment, ...]
     utilization: Mean | None
     activity: Mean | None
-    since: datetime | None
+    demands: tuple[DemandLine, ...]
+    demands_left: int
+    """Unfinished pods with demands of yet another kind, which are not kept."""
     nodes: tuple[NodeGpus, ...]
     more_nodes: int
     pods: tuple[PodRow, ...]
@@ -230,9 +228,7 @@ def _present(slug: str, seen: Seen, asked_page: str | None) -> Present:
     shown = Paginator(pods, PODS_PER_PAGE).get_page(asked_page)
     return Present(
         phase=seen.phase.value,
-        running=seen.pods.running,
-        waiting=seen.pods.waiting,
-        unfinished=seen.pods.unfinished,
+        counts=seen.pods,
         wanted=line.wanted,
         min_available=line.min_available,
         gang_scheduler=line.gang_scheduler,
@@ -241,13 +237,14 @@ def _present(slug: str, seen: Seen, asked_page: str | None) -> Present:
         gang=line.gang,
         queue=line.queue,
         priority=line.priority,
-        asked=seen.pods.asked,
-        claims=seen.pods.claims,
         held=len(seen.cells),
         bar=bar(seen.states),
         utilization=seen.utilization,
         activity=seen.activity,
-        since=seen.pods.since,
+        demands=line.demands,
+        demands_left=seen.pods.unfinished - sum(demand.pods for demand in line.demands)
+        if line.demands
+        else 0,
         nodes=tuple(_on_node(slug, held) for held in seen.held[:NODES_SHOWN]),
         more_nodes=max(0, len(seen.held) - NODES_SHOWN),
         pods=tuple(

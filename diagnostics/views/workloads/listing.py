@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.core.paginator import Paginator
 from django.http import HttpResponse
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from diagnostics.models import Cluster, Workload
+from diagnostics.quantities import span
 from diagnostics.snapshot import State
 from diagnostics.storable import storable_text
 from diagnostics.usage.mapping import team_rules
@@ -20,7 +22,7 @@ from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render
 from diagnostics.views.pages_of import Pages, pages_of
 from diagnostics.views.workloads.cells import mean_cell, states_cell
 from diagnostics.views.workloads.found import concerning
-from diagnostics.views.workloads.seen import Phase, Seen, all_seen, sight_of
+from diagnostics.views.workloads.seen import Phase, Pods, Seen, all_seen, sight_of
 
 WORKLOADS_PER_PAGE = 100
 NODES_SHOWN = 1
@@ -51,14 +53,9 @@ class WorkloadRow:
     name: str
     team: str
     phase: str
-    running: int
-    waiting: int
+    counts: Pods
     wanted: int | None
-    pods: int
-    """That have not finished."""
     held: int
-    asked: int
-    claims: int
     states: SafeString
     utilization: SafeString
     activity: SafeString
@@ -111,6 +108,8 @@ class WorkloadListPage(Page):
     """Workloads left out because all their pods have finished."""
     held: int
     asked: int
+    judged_over: str
+    """What the states rest on: `30 min`."""
     legend: tuple[State, ...]
     address: str
 
@@ -170,6 +169,7 @@ def workload_list(request: HtmxRequest, slug: str) -> HttpResponse:
         finished=len(everything) - len(present),
         held=sum(len(found.seen.cells) for found in matching),
         asked=sum(found.seen.pods.asked for found in matching),
+        judged_over=span(settings.LIMITS.site.window),
         legend=tuple(State),
         address=request.get_full_path(),
     )
@@ -265,13 +265,9 @@ def _row(slug: str, found: Found) -> WorkloadRow:
         name=owner.name,
         team=found.team,
         phase=seen.phase.value,
-        running=seen.pods.running,
-        waiting=seen.pods.waiting,
+        counts=seen.pods,
         wanted=line.wanted,
-        pods=seen.pods.unfinished,
         held=len(seen.cells),
-        asked=seen.pods.asked,
-        claims=seen.pods.claims,
         states=states_cell(seen.states),
         utilization=mean_cell(seen.utilization, len(seen.cells)),
         activity=mean_cell(seen.activity, len(seen.cells)),

@@ -19,8 +19,12 @@ class Phase(StrEnum):
 
     RUNNING = "running"
     PARTLY = "partly running"
+    CRASHING = "crash-looping"
+    """None runs, and some crash again and again."""
     STARTING = "starting"
     WAITING = "waiting"
+    TERMINATING = "terminating"
+    """All that are left are being deleted."""
     FINISHED = "finished"
     UNKNOWN = "unknown"
     """Only the metrics know of it: none of its pods was read."""
@@ -44,8 +48,12 @@ class Pods(NamedTuple):
     """A workload's pods, counted."""
 
     running: int
+    """Neither crash-looping nor being deleted."""
     waiting: int
     """Without a node."""
+    crashing: int
+    terminating: int
+    """Being deleted, and still there."""
     succeeded: int
     unfinished: int
     asked: int
@@ -55,10 +63,16 @@ class Pods(NamedTuple):
     since: datetime | None
     """Creation of the oldest that has not finished, or of the oldest of all."""
 
+    @property
+    def beside(self) -> str:
+        """What follows the number that run: `, 1 wait, 2 crash-loop`; empty where all do."""
+        parts = ((self.waiting, "wait"), (self.crashing, "crash-loop"), (self.terminating, "terminating"))
+        return "".join(f", {number} {word}" for number, word in parts if number)
+
 
 def counted(pods: Iterable[PodLine]) -> Pods:
     """In one pass: a page counts ten thousand."""
-    running = waiting = succeeded = unfinished = asked = claims = 0
+    running = waiting = crashing = terminating = succeeded = unfinished = asked = claims = 0
     oldest: datetime | None = None
     oldest_finished: datetime | None = None
     for pod in pods:
@@ -69,13 +83,19 @@ def counted(pods: Iterable[PodLine]) -> Pods:
                 oldest_finished = created
             continue
         unfinished += 1
-        running += pod.phase == "Running" and pod.deletion_at is None
-        waiting += pod.is_waiting
+        if pod.deletion_at is not None:
+            terminating += 1
+        elif pod.is_crash_looping:
+            crashing += 1
+        else:
+            running += pod.phase == "Running"
+            waiting += pod.is_waiting
         asked += pod.gpu_count
         claims += pod.claims
         if created and (oldest is None or created < oldest):
             oldest = created
-    return Pods(running, waiting, succeeded, unfinished, asked, claims, oldest or oldest_finished)
+    since = oldest or oldest_finished
+    return Pods(running, waiting, crashing, terminating, succeeded, unfinished, asked, claims, since)
 
 
 @dataclass(frozen=True)
@@ -116,6 +136,10 @@ class Seen:
             done = pods.running + pods.succeeded
             is_short = pods.running < pods.unfinished or (wanted is not None and done < wanted)
             return Phase.PARTLY if is_short else Phase.RUNNING
+        if pods.terminating == pods.unfinished:
+            return Phase.TERMINATING
+        if pods.crashing:
+            return Phase.CRASHING
         return Phase.WAITING if pods.waiting == pods.unfinished else Phase.STARTING
 
     @cached_property
