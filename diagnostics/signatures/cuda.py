@@ -219,8 +219,8 @@ SIGNATURES = (
     ),
     Signature(
         name="runtime-class-missing",
-        needles=("RuntimeClass",),
-        pattern=r"RuntimeClass(?:es)?(?:\.node\.k8s\.io)? \\?\"(?P<name>[\w.-]{1,63})\\?\" not found",
+        needles=("RuntimeClass", "runtimeclass"),
+        pattern=r"[Rr]untime[Cc]lass(?:es)?(?:\.node\.k8s\.io)? \\?\"(?P<name>[\w.-]{1,253})\\?\" not found",
         is_repeated=True,
         example='Error creating: pods "infer-0" is forbidden: pod rejected: RuntimeClass "nvidia" not found',
     ),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from diagnostics.quantities import quantity
+from diagnostics.signatures import SIGNATURES
 from diagnostics.text import printable
 
 LONGEST = 2_000
@@ -21,7 +22,7 @@ _LIMIT = re.compile(
     r"|\.\s+No \w+ is specified)?|\S+ max limit to request ratio per \w+ is [^\"\]]{1,80})"
 )
 _PRIORITY = re.compile(r"no PriorityClass with name (?P<name>\S{1,253}) was found")
-_RUNTIME = re.compile(r'RuntimeClass(?:\.node\.k8s\.io)? "(?P<name>[^"]{1,253})" not found')
+_RUNTIME = re.compile(next(s.pattern for s in SIGNATURES if s.name == "runtime-class-missing"))
 _AMOUNT = re.compile(r"([\w./-]+)=([\w.]+)")
 
 

@@ -39,6 +39,8 @@ def hits(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
         if missing == 0 or age is None or not _asks_for_gpus(key, maker, last.told, snapshot):
             continue
         subject = _subject(key, maker, snapshot)
+        if _exists_now(last.told, snapshot):
+            continue
         if age > limits.of(subject).values.pending_after:
             waited = (span(age), rfc3339(first) if first else "")
             yield _hit(subject, key, found, last, missing, waited, snapshot)
@@ -77,11 +79,22 @@ def _missing(maker: Workload | None, snapshot: Snapshot) -> int | None:
     return max(0, maker.replicas - sum(pod.phase != "Failed" for pod in mine))
 
 
+def _exists_now(told: Told, snapshot: Snapshot) -> bool:
+    """The runtime class has been made since: the controller tries again within minutes."""
+    classes = snapshot.policy.runtime_classes
+    return told.cause == "runtime-class-missing" and any(one.name == told.name for one in classes or ())
+
+
 def _asks_for_gpus(key: _Key, maker: Workload | None, told: Told, snapshot: Snapshot) -> bool:
-    """By what was refused, by the controller's template, or by the pods that it did make."""
+    """By what was refused, by the controller's template, or by the pods that it did make.
+
+    Who names NVIDIA's runtime class means a GPU. The operator's own DaemonSets do so too: theirs is another rule.
+    """
     if gpu_resources(dict.fromkeys(told.requested, 1.0)) or (maker is not None and maker.spec):
         return True
     kind, namespace, name = key
+    if told.cause == "runtime-class-missing" and "nvidia" in told.name.lower() and kind != "DaemonSet":
+        return True
     return any(
         pod.gpus and pod.namespace == namespace and any((o.kind, o.name) == (kind, name) for o in pod.owners)
         for pod in snapshot.pods

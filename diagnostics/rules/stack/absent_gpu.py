@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from diagnostics.findings import Confidence, Evidence, Subject
+from diagnostics.findings import Confidence, Evidence
 from diagnostics.limits import Limits
+from diagnostics.operator_components import component_label
 from diagnostics.rules.stack.heard import Heard, signals_of
-from diagnostics.snapshot import Container, OwnerKey, Pod, Snapshot
-from diagnostics.snapshot.gpu_intent import NO_DEVICES, asks_for_gpu, selects_gpu_node
+from diagnostics.snapshot import Container, Pod, Snapshot
+from diagnostics.snapshot.gpu_intent import NO_DEVICES, asks_for_gpu, means_gpu, selects_gpu_node
 from diagnostics.text import printable
 
 RUNTIME, CDI, DEVICE = "no-nvidia-runtime-configured", "cdi-spec-missing-or-stale", "gpu-id-stale"
@@ -92,39 +93,33 @@ def _with_runtime_class(snapshot: Snapshot, pod: Pod) -> list[str]:
     return [p.key for p in here if p.key != pod.key and p.gpus and p.is_ready and "nvidia" in p.runtime_class]
 
 
-def refused_owners(snapshot: Snapshot, limits: Limits) -> Iterator[tuple[Subject, Evidence, str]]:
-    """Controllers whose pods were refused for a runtime class that is not there: subject, evidence and its name."""
-    seen: set[Subject] = set()
-    names = {c.name for c in snapshot.policy.runtime_classes or ()}
-    for (kind, namespace, owner), events in snapshot.events_by_object.items():
-        if kind == "Pod":
+def without_class(snapshot: Snapshot, limits: Limits) -> Iterator[tuple[Pod, str, tuple[Evidence, ...]]]:
+    """Pods that mean to use a GPU, have a node, and name a runtime class that does not exist: the pod, the name and
+    what says so.
+
+    The list of classes, or the kubelet's words where it could not be read. Pods that run are left alone: they
+    were started while there was such a class. Those that the API server refuses exist nowhere: GPU303 tells of them.
+    """
+    classes = snapshot.policy.runtime_classes
+    names = None if classes is None else {one.name for one in classes}
+    for pod in snapshot.pods:
+        name = pod.runtime_class
+        is_waiting = pod.node is not None and pod.phase == "Pending" and pod.deletion_at is None
+        if not name or not is_waiting or not means_gpu(pod) or (names is not None and name in names):
             continue
-        for event in reversed(events):
-            if event.reason != "FailedCreate" or "RuntimeClass" not in event.message:
-                continue
-            signals = signals_of(event.message, Pod(namespace=namespace, name=owner), Container(name=""))
-            name = next((s.words["name"] for s in signals if s.signal == "runtime-class-missing"), "")
-            subject = _controller(snapshot, kind, namespace, owner)
-            age = snapshot.age(event.last_at)
-            is_old = age is not None and age > limits.of(subject).values.cuda_error_recent
-            if not name or name in names or is_old or subject in seen:
-                continue
-            seen.add(subject)
-            source = f"event FailedCreate of {kind} {namespace}/{owner}"
-            yield subject, Evidence("It was told", printable(event.message, 400), source=source), name
+        age = snapshot.age(pod.started_at or pod.created_at)
+        if age is None or age < limits.of(pod).values.operator_failing_after or component_label(pod):
+            continue
+        said = tuple(_said_of_class(snapshot, pod))
+        if names is not None or said:
+            yield pod, name, said
 
 
-def _controller(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Subject:
-    """The top of the owner chain of the controller that could not make pods."""
-    workload = snapshot.workload_by_key.get((kind, namespace, name))
-    for _ in range(5):
-        if workload is None or not workload.owners:
-            break
-        above = workload.owners[0]
-        found = snapshot.workload_by_key.get((above.kind, above.namespace or namespace, above.name))
-        if found is None:
-            return Subject.of_owner(above)
-        workload = found
-    if workload is None:
-        return Subject.of_owner(OwnerKey(kind, namespace, name))
-    return Subject.of_owner(workload.key)
+def _said_of_class(snapshot: Snapshot, pod: Pod) -> Iterator[Evidence]:
+    """The newest warning about the pod that says that its class is not there."""
+    for event in reversed(snapshot.events_by_object.get(("Pod", pod.namespace, pod.name), ())):
+        told = signals_of(event.message, pod, Container(name=""))
+        if any(one.signal == CLASS_MISSING for one in told):
+            source = f"event {event.reason} of pod {pod.key}"
+            yield Evidence("It was told", printable(event.message, 400), source=source)
+            return

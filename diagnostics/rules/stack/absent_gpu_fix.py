@@ -1,6 +1,5 @@
 """Guided fixes for a container without its GPU: each cause of GPU206 has its own repair."""
 
-from diagnostics.findings import Subject
 from diagnostics.fixes import Fix, Risk, Step, StepKind, in_order, kubectl, manifests, steps
 from diagnostics.rules.stack.absent_gpu import (
     CDI,
@@ -18,14 +17,10 @@ _RESOURCE = "nvidia.com/gpu"
 _PLUGIN = "nvidia-device-plugin-daemonset"
 
 
-def absent_gpu_fix(
-    absence: Absence, pod: Pod | None, container: Container | None, owner: Subject | None = None
-) -> Fix:
-    """`pod` and `container` say so; without a pod `owner` is the controller whose pods were refused."""
-    looks, node = _looks(absence, pod, container, owner), pod.node if pod else None
-    repairs = [_make_class(absence)]
-    if pod is not None and container is not None:
-        repairs = _repairs(absence, pod, container)
+def absent_gpu_fix(absence: Absence, pod: Pod, container: Container | None) -> Fix:
+    """`container` of `pod` says so; None where the pod's runtime class is missing, so that none was started."""
+    looks, node = _looks(absence, pod, container), pod.node
+    repairs = [_make_class(absence)] if container is None else _repairs(absence, pod, container)
     return Fix(
         summary=repairs[0].title,
         steps=in_order(
@@ -43,27 +38,15 @@ def absent_gpu_fix(
     )
 
 
-def _looks(
-    absence: Absence, pod: Pod | None, container: Container | None, owner: Subject | None
-) -> list[Step]:
+def _looks(absence: Absence, pod: Pod, container: Container | None) -> list[Step]:
     classes = steps.look(
         title="See which runtime classes there are, and their handlers",
         why="A runtime class names the handler that the node's container runtime has to know.",
         command=kubectl.kubectl("get", "runtimeclasses"),
         expect="A class for NVIDIA's runtime, `nvidia` as a rule.",
     )
-    if pod is None or container is None:
-        found = [classes]
-        if owner is not None:
-            found.append(
-                steps.look(
-                    title=f"Read the events of {owner}",
-                    why="The refusal stands there in the API server's words.",
-                    command=kubectl.events_of(owner.kind.lower(), owner.name, owner.namespace),
-                    expect="FailedCreate, with the runtime class that is missing.",
-                )
-            )
-        return found
+    if container is None:
+        return [steps.describe_pod(pod), classes]
     looks = [steps.describe_pod(pod)]
     if absence.cause in {RUNTIME, NOT_USED}:
         looks.append(classes)
@@ -217,7 +200,7 @@ def _make_class(absence: Absence) -> Step:
         "the driver in, pods need no class. Made by hand, its handler has to be one that the nodes' runtime knows.",
         risk=Risk.SAFE,
         manifest=_manifest(name),
-        expect="The controller makes its pods at the next try.",
+        expect="The kubelet starts the pods at its next try.",
     )
 
 

@@ -15,7 +15,8 @@ runtime class, CDI devices that cannot be resolved. The spec: which container as
 
 ## Not reported
 A program that notes the missing GPU and runs on the CPU, without having asked for one; components of the GPU Operator,
-which have a rule of their own; new pods on nodes whose runtime is still being set up (`operator_failing_after`).
+which have a rule of their own; new pods on nodes whose runtime is still being set up (`operator_failing_after`); pods
+that the API server does not even make, which are pending GPU pods; pods that run although their class is gone since.
 
 ## References
 https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/
@@ -44,11 +45,11 @@ from diagnostics.rules.stack.absent_gpu import (
     WRONG_CONTAINER,
     Absence,
     absence_of,
-    refused_owners,
+    without_class,
 )
 from diagnostics.rules.stack.absent_gpu_fix import absent_gpu_fix
 from diagnostics.rules.stack.heard import Heard, heard, is_in_trouble
-from diagnostics.snapshot import Snapshot, Source
+from diagnostics.snapshot import Pod, Snapshot, Source
 from diagnostics.snapshot.gpu_intent import asks_for_gpu, signs_of_gpu
 from diagnostics.text import counted, listed, printable
 
@@ -83,8 +84,11 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
     for subject, pairs in found.items():
         pairs.sort(key=lambda pair: (pair[0].confidence.rank, pair[1].name in SOFT, pair[1].pod.key))
         yield _hit(snapshot, subject, pairs)
-    for subject, evidence, name in refused_owners(snapshot, limits):
-        yield _refused(snapshot, subject, evidence, name)
+    classless: dict[tuple[Subject, str], list[tuple[Pod, tuple[Evidence, ...]]]] = defaultdict(list)
+    for pod, name, said in without_class(snapshot, limits):
+        classless[Subject.of_pod(pod), name].append((pod, said))
+    for (subject, name), those in classless.items():
+        yield _classless(snapshot, subject, name, those)
 
 
 def _absence(snapshot: Snapshot, limits: Limits, one: Heard) -> Absence | None:
@@ -203,16 +207,29 @@ def _evidence(same: Sequence[Heard], absence: Absence, pods: Sequence[str]) -> I
     yield Evidence(counted(len(pods), "pod"), listed(list(pods)), source="pods that said so")
 
 
-def _refused(snapshot: Snapshot, subject: Subject, evidence: Evidence, name: str) -> Hit:
-    absence = Absence(CLASS_MISSING, Confidence.HIGH, name)
+def _classless(
+    snapshot: Snapshot, subject: Subject, name: str, those: Sequence[tuple[Pod, tuple[Evidence, ...]]]
+) -> Hit:
+    pods = [pod for pod, _ in those]
+    keys = [printable(pod.key, 160) for pod in pods]
+    said = dict.fromkeys(fact for _, facts in those[:4] for fact in facts)
     return Hit(
         subject=subject,
         cause=CLASS_MISSING,
-        title=f"{subject}: its pods name a runtime class that does not exist",
-        summary=f"The API server refuses its pods: there is no RuntimeClass {printable(name, 80)} in the cluster. It "
-        "is made by the GPU Operator, or by hand where the runtime was set up by hand.",
-        evidence=(evidence, *_classes(snapshot)),
-        fix=absent_gpu_fix(absence, None, None, subject),
+        title=f"{printable(str(subject), 200)}: its pods name a runtime class that does not exist",
+        summary=f"{counted(len(pods), 'pod')} with a node cannot be started: there is no RuntimeClass "
+        f"{printable(name, 80)} in the cluster, so that the kubelet knows no handler for them. The GPU Operator makes "
+        "it, or whoever set the runtime up by hand. They hold their GPUs meanwhile.",
+        evidence=(
+            Evidence("Runtime class", printable(name, 80), source="spec.runtimeClassName"),
+            *said,
+            *_classes(snapshot),
+            Evidence(counted(len(keys), "pod"), listed(keys), source="pods that name it and do not start"),
+        ),
+        fix=absent_gpu_fix(Absence(CLASS_MISSING, Confidence.HIGH, name), pods[0], None),
+        gpus=sum(pod.gpu_count for pod in pods),
+        nodes=tuple(sorted({pod.node for pod in pods if pod.node})),
+        pods=tuple(pod.key for pod in pods),
     )
 
 

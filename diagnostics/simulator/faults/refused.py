@@ -77,7 +77,6 @@ FAULTS = (
     _fault(
         "runtime-class-missing", "runtime-class-exists", "research/legacy-tune", "runtime class missing",
         partial(_RUNTIME, name="nvidia-legacy", refusal='pod rejected: RuntimeClass "nvidia-legacy" not found'),
-        "no-gpu-in-container",
     ),
 )  # fmt: skip
 TWINS = (

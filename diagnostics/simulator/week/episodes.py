@@ -23,7 +23,7 @@ _NIGHTS = tuple(Span(day + 18, 15) for day in (MON, TUE, WED, THU))
 
 EPISODES: dict[str, Episode] = {
     "plugin-crash-loop": Episode((Span(TUE + 6, 57), Span(FRI + 20, 84)), age=46 * MINUTE),
-    "driver-pull-failing": Episode((Span(THU + 14, 31),), age=46 * MINUTE, node=_SHARED),
+    "plugin-behind-driver": Episode((Span(THU + 14, 31),), age=46 * MINUTE, node=_SHARED),
     "exporter-crash-loop": Episode((Span(WED + 3, 9, every_weeks=2),)),
     "gfd-crash-loop": Episode((Span(MON + 8, 29), Span(THU + 10, 20))),
     "mig-manager-failing": Episode((Span(FRI + 7, 78),)),

@@ -133,6 +133,22 @@ def test_classes_that_exist_are_named_beside_the_one_that_does_not() -> None:
     assert "limit ranges of the namespace: bounds" in said(hit(limit, workloads=(job(),), policy=policy))
 
 
+def test_a_runtime_class_that_was_made_since_is_no_reason_any_more() -> None:
+    told = refused('pod rejected: RuntimeClass "nvidia" not found')
+    made = Policy(runtime_classes=(RuntimeClass(name="nvidia"),))
+
+    assert hit(told, workloads=(job(),)).cause == "runtime-class-missing"
+    assert hits(told, workloads=(job(),), policy=made) == []
+
+
+def test_who_names_nvidias_runtime_class_means_a_gpu_but_for_the_operators_own_pods() -> None:
+    told = 'pod rejected: RuntimeClass "nvidia" not found'
+
+    assert hit(refused(told), workloads=(job(spec={}),)).cause == "runtime-class-missing"
+    assert hits(refused(told.replace("nvidia", "gvisor")), workloads=(job(spec={}),)) == []
+    assert hits(refused(told, kind="DaemonSet"), workloads=(job("DaemonSet", spec={}),)) == []
+
+
 def test_a_controller_that_was_not_read_asks_for_gpus_if_its_pods_do() -> None:
     """Custom resources whose controllers make pods themselves."""
     quota = refused("exceeded quota: q, requested: limits.cpu=8, used: limits.cpu=8, limited: limits.cpu=8",

@@ -5,11 +5,12 @@ import shlex
 from typing import Any
 
 import pytest
+import yaml
 
 from diagnostics.findings import Confidence
 from diagnostics.limits import Limits
-from diagnostics.rules import engine
-from diagnostics.snapshot import Source, Workload
+from diagnostics.rules import catalogue, engine
+from diagnostics.snapshot import Pod, Source, Workload
 from diagnostics.snapshot.policy import Policy, RuntimeClass
 from tests.builders import ago, container, event, gpu, owner, pod
 from tests.rules.stack.failing_cuda import RULES, causes, ended, failing, found, looping, picture, refused
@@ -125,16 +126,75 @@ class TestRuntime:
         assert causes(SLUG, young, event("FailedCreatePodSandBox", text)) == []
 
     @pytest.mark.parametrize("kind", ["ReplicaSet", "Job", "StatefulSet"])
-    def test_the_runtime_class_does_not_exist(self, kind: str) -> None:
+    def test_pods_that_are_never_made_are_the_pending_rules_alone(self, kind: str) -> None:
         text = 'Error creating: pods "infer-0" is forbidden: pod rejected: RuntimeClass "nvidia" not found'
         told = event("FailedCreate", text, "infer-7f9c", kind=kind)
-        above = (owner("Deployment", "infer"),) if kind == "ReplicaSet" else ()
-        work = (Workload(kind=kind, namespace="research", name="infer-7f9c", owners=above),)
-        (finding,) = found(SLUG, pod(), told, workloads=work)
+        work = (Workload(kind=kind, namespace="research", name="infer-7f9c", replicas=1),)
+        seen = picture(pod(), told, workloads=work)
+        outcome = engine.run(catalogue(), seen, Limits())
+        of_it = [f for f in outcome.findings if f.subject.name == "infer-7f9c"]
+        assert [(f.slug, f.cause) for f in of_it] == [("pending-gpu-pod", "runtime-class-missing")]
+
+
+class TestClassOfABoundPod:
+    CLASSES = Policy(runtime_classes=(RuntimeClass(name="runc"),))
+
+    def bound(self, **fields: Any) -> Pod:
+        boxes = (refused("", "ContainerCreating"),)
+        return pod(**({"containers": boxes, "phase": "Pending", "runtime_class": "nvidia"} | fields))
+
+    def test_a_class_that_is_not_in_the_list(self) -> None:
+        (finding,) = found(SLUG, self.bound(), policy=self.CLASSES)
+        assert (finding.cause, finding.gpus, finding.nodes) == ("runtime-class-missing", 1, ("gpu-1",))
+        assert "runc" in str(finding.evidence)
+        assert [step.kind for step in finding.fix.steps][:2] == ["diagnose", "diagnose"]
+
+    def test_pods_of_one_owner_are_one_finding(self) -> None:
+        root = owner("StatefulSet", "train")
+        pods = [self.bound(name=f"train-{i}", root=root) for i in range(3)]
+        (finding,) = found(SLUG, *pods, policy=self.CLASSES)
+        assert (finding.subject.name, len(finding.pods)) == ("train", 3)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            'Failed to create pod sandbox: runtimeclass.node.k8s.io "nvidia" not found',
+            'Failed to create pod sandbox: RuntimeClass.node.k8s.io "nvidia" not found',
+        ],
+    )
+    def test_the_kubelet_says_so_where_the_classes_could_not_be_read(self, text: str) -> None:
+        (finding,) = found(SLUG, self.bound(), event("FailedCreatePodSandBox", text))
         assert finding.cause == "runtime-class-missing"
-        assert finding.subject.name == ("infer" if above else "infer-7f9c")
-        made_since = Policy(runtime_classes=(RuntimeClass(name="nvidia", handler="nvidia"),))
-        assert causes(SLUG, pod(), told, workloads=work, policy=made_since) == []
+        assert text in [fact.value for fact in finding.evidence]
+
+    def test_is_not_made_up_where_the_classes_could_not_be_read_and_nobody_says_so(self) -> None:
+        assert causes(SLUG, self.bound()) == []
+        busy = event("FailedCreatePodSandBox", "failed to lookup RuntimeClass nvidia: the server is busy")
+        assert causes(SLUG, self.bound(), busy) == []
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"phase": "Running"},
+            {"runtime_class": "runc"},
+            {"runtime_class": ""},
+            {"node": None},
+            {"deletion_at": ago(minutes=1)},
+            {"created_at": ago(minutes=1), "started_at": None},
+            {"labels": {"app": "nvidia-operator-validator"}},
+            {"runtime_class": "gvisor", "containers": (refused("", "ContainerCreating", gpus=0),)},
+        ],
+        ids=["runs", "exists", "names none", "has no node", "ends", "starts", "operator", "means no GPU"],
+    )
+    def test_ignores_a_pod_that(self, fields: dict[str, Any]) -> None:
+        assert causes(SLUG, self.bound(**fields), policy=self.CLASSES) == []
+
+    def test_a_hostile_name_stays_a_word(self) -> None:
+        name = "x\x1b[31m'; rm -rf /\n<b>"
+        (finding,) = found(SLUG, self.bound(runtime_class=name), policy=self.CLASSES)
+        assert "\x1b" not in finding.title + finding.summary + "".join(f.value for f in finding.evidence)
+        (manifest,) = [step.manifest for step in finding.fix.steps if step.manifest]
+        assert yaml.safe_load(manifest)["metadata"]["name"] == name
 
 
 @pytest.mark.parametrize(
