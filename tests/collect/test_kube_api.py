@@ -356,8 +356,8 @@ def test_identifies_the_cluster_by_its_system_namespace(replay: Serve, target: M
 
 def test_a_slow_cluster_leaves_the_rest_unread_and_says_so(replay: Serve, target: MakeTarget) -> None:
     served = replay("healthy")
-    served.fault("/apis/events.k8s.io/v1/events", Reply(NOT_FOUND, 404, wait_s=0.6))
-    objects = read(target(served, poll_timeout_s=0.5))
+    served.fault("/apis/events.k8s.io/v1/events", Reply(NOT_FOUND, 404, wait_s=4.0))
+    objects = read(target(served, poll_timeout_s=3.0))
     assert status(objects, Source.EVENTS).state is SourceState.FAILED
     assert "whole pass took longer" in status(objects, Source.WORKLOADS).detail
     assert status(objects, Source.PODS).state is SourceState.OK, "they are read beside the events"
@@ -365,8 +365,8 @@ def test_a_slow_cluster_leaves_the_rest_unread_and_says_so(replay: Serve, target
 
 def test_slow_pods_cost_only_themselves(replay: Serve, target: MakeTarget) -> None:
     served = replay("healthy")
-    served.fault(PODS, Reply(NOT_FOUND, 404, wait_s=0.6))
-    objects = read(target(served, poll_timeout_s=0.5))
+    served.fault(PODS, Reply(NOT_FOUND, 404, wait_s=4.0))
+    objects = read(target(served, poll_timeout_s=3.0))
     assert status(objects, Source.PODS).state is SourceState.FAILED
     assert status(objects, Source.WORKLOADS).state is SourceState.OK
 
