@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from diagnostics.findings import Evidence, Finding, Subject
+from diagnostics.findings import Finding, Subject
 from diagnostics.fixes import Fix, Risk, StepKind
 from diagnostics.models import (
     Cluster,
@@ -29,23 +29,6 @@ from tests.pages.stored import finding, found, polled, step
 from tests.pages.test_findings import LIST, OTHER, ROOT, SYMPTOM, detail, flat, titles
 
 pytestmark = pytest.mark.django_db
-
-
-def test_a_finding_shows_evidence_with_unit_and_source(browser: Client) -> None:
-    of = finding(evidence=(Evidence("Temperature", "91", "°C", "DCGM_FI_DEV_GPU_TEMP"),))
-    polled(of)
-
-    assert "Temperature 91 °C DCGM_FI_DEV_GPU_TEMP" in flat(detail(browser, of))
-
-
-def test_a_moment_in_the_evidence_looks_like_every_other(browser: Client) -> None:
-    seen = finding(evidence=(Evidence.of_moment("waits since", ago(minutes=40), "the pod"),))
-    polled(seen)
-
-    found = flat(browser.get(f"/c/lab/findings/{seen.id}/").content.decode())
-
-    assert "Waits since 2026-06-01 11:20:00 UTC the pod" in found
-    assert "2026-06-01T11:20:00Z the pod" not in found
 
 
 def test_steps_stand_in_order_with_risk_and_what_to_expect(browser: Client) -> None:

@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 
 import msgspec
 
 from diagnostics.findings import Evidence, Hit, Subject
 from diagnostics.limits import Limits
-from diagnostics.quantities import rfc3339, span
+from diagnostics.quantities import span
 from diagnostics.rules.scheduling.refusal_kinds import Told, told_by
 from diagnostics.rules.scheduling.refusal_steps import refusal_fix
 from diagnostics.snapshot import Event, Snapshot, Workload, gpu_resources
@@ -42,8 +43,7 @@ def hits(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
         if _exists_now(last.told, snapshot):
             continue
         if age > limits.of(subject).values.pending_after:
-            waited = (span(age), rfc3339(first) if first else "")
-            yield _hit(subject, key, found, last, missing, waited, snapshot)
+            yield _hit(subject, key, found, last, missing, first, snapshot)
 
 
 def _said(snapshot: Snapshot) -> Iterator[Event]:
@@ -123,7 +123,7 @@ def _hit(
     found: list[_Refusal],
     last: _Refusal,
     missing: int | None,
-    waited: tuple[str, str],
+    first: datetime | None,
     snapshot: Snapshot,
 ) -> Hit:
     kind, namespace, _ = key
@@ -135,11 +135,11 @@ def _hit(
         subject=subject,
         cause=told.cause,
         title=f"Not a GPU shortage: {told.blamed} keeps {printable(str(subject), 160)} from making {lacking} "
-        f"for {waited[0]}",
+        f"for {span(snapshot.age(first))}",
         summary=f"{told.why} The API server refuses the pods, so that no pod exists and no scheduler says anything. "
         f'The refusal: "{printable(last.event.message, 600)}"',
         evidence=(
-            Evidence("refused since", waited[1], source=source),
+            Evidence.of_moment("refused since", first, source),
             *(Evidence(label, value, source=source) for label, value in told.facts),
             *_objects(told, namespace, snapshot),
             Evidence("refusals", str(sum(r.event.count for r in found)), "events", source),
