@@ -1,5 +1,6 @@
 """Open findings in groups: causes, each with the symptoms that follow from it, in the order that is asked for."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,6 +9,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from diagnostics.findings import Severity
 from diagnostics.models import Cluster, Incident
 from diagnostics.models.incident import OPEN_STATUSES
 from diagnostics.views.subjects import subject_words
@@ -46,6 +48,8 @@ class FindingRow:
     symptoms: "tuple[FindingRow, ...]" = ()
     more: int = 0
     """Symptoms beyond those."""
+    worse: tuple[tuple[str, int], ...] = ()
+    """(severity, number) of the symptoms that are worse than it, which decide where the group stands."""
 
 
 def grouped(cluster: Cluster, incidents: list[Incident], sort: Sort) -> list[FindingRow]:
@@ -137,6 +141,9 @@ def _order(incident: Incident) -> tuple[Any, ...]:
 
 
 def _row(slug: str, incident: Incident, symptoms: Sequence[Incident] = ()) -> FindingRow:
+    worse = Counter(
+        symptom.severity for symptom in symptoms if symptom.severity_rank < incident.severity_rank
+    )
     return FindingRow(
         id=incident.fingerprint,
         url=reverse("finding_detail", args=[slug, incident.fingerprint]),
@@ -152,4 +159,5 @@ def _row(slug: str, incident: Incident, symptoms: Sequence[Incident] = ()) -> Fi
         waste_gpus=incident.waste_gpus,
         symptoms=tuple(_row(slug, symptom) for symptom in symptoms[:SYMPTOMS_SHOWN]),
         more=max(0, len(symptoms) - SYMPTOMS_SHOWN),
+        worse=tuple((severity.value, worse[severity]) for severity in Severity if worse[severity]),
     )

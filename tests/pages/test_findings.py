@@ -10,6 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from diagnostics.findings import Finding, Severity, Subject
 from diagnostics.models import Incident, User
+from diagnostics.views.finding_groups import SYMPTOMS_SHOWN
 from tests.builders import ago
 from tests.pages.conftest import HTMX
 from tests.pages.stored import cluster, finding, found, observation, polled
@@ -66,6 +67,34 @@ def test_a_cause_stands_above_its_symptoms_and_the_worst_group_first(browser: Cl
         "StatefulSet anna holds 1 GPU without using it",
     ]
     assert browser.get(LIST).content.decode().count('<tr class="symptom">') == 1
+
+
+def test_a_cause_says_how_much_worse_what_it_causes_is(browser: Client) -> None:
+    alike = finding("GPU301", "pending-gpu-pod", title="Waits", caused_by=(ROOT.id,))
+    polled(OTHER, ROOT, SYMPTOM, alike, finding(severity=Severity.CRITICAL, gpus=0))
+
+    rows = browser.get(LIST).content.decode().split("<tbody>")[1:]
+
+    assert titles(browser)[0] == ROOT.title
+    assert flat(rows[0]).startswith(f"warning causes 1 critical {ROOT.title}")
+    assert "causes" not in flat("".join(rows[1:]))
+    only = browser.get(f"{LIST}?severity=warning").content.decode().split("<tbody>")[1]
+    assert "causes" not in flat(only)
+
+
+def test_symptoms_beyond_those_that_are_shown_count_too(browser: Client) -> None:
+    rest = [
+        finding(
+            "GPU302",
+            severity=Severity.CRITICAL,
+            subject=Subject(kind="Job", namespace="a", name=f"j{i}"),
+            caused_by=(ROOT.id,),
+        )
+        for i in range(SYMPTOMS_SHOWN + 2)
+    ]
+    polled(ROOT, *rest)
+
+    assert f"causes {SYMPTOMS_SHOWN + 2} critical" in flat(browser.get(LIST).content.decode())
 
 
 def test_symptoms_of_symptoms_stand_under_the_first_cause(browser: Client) -> None:
