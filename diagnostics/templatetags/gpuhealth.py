@@ -143,6 +143,12 @@ def shown(text: object, limit: int = 2000) -> str:
 
 
 @register.filter
+def past(title: str, is_over: object) -> str:
+    """The title of a finding, which tells of the present, fit for one that is over if `is_over` is true."""
+    return f"Resolved, was: {title}" if is_over else title
+
+
+@register.filter
 def is_plain(text: str) -> bool:
     """Every character can be seen, so that what is copied is what was read. Line breaks are allowed."""
     return revealed(text) == text and LOST not in text

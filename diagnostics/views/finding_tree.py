@@ -25,7 +25,7 @@ class Branch:
     url: str
     severity: str
     title: str
-    is_open: bool
+    is_over: bool
     is_this: bool
     """The page is about it."""
     branches: "tuple[Branch, ...]" = ()
@@ -122,7 +122,7 @@ class _Branches:
             url=reverse("finding_detail", args=[self.slug, row["fingerprint"]]),
             severity=row["severity"],
             title=row["title"],
-            is_open=row["status"] != Incident.Status.RESOLVED,
+            is_over=row["status"] == Incident.Status.RESOLVED,
             is_this=row["pk"] == self.this,
             branches=tuple(self.branch(one) for one in below if one["pk"] not in self.grown),
         )

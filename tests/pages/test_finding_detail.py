@@ -171,6 +171,8 @@ def test_a_resolved_finding_says_when_and_why(browser: Client) -> None:
 
     assert "Resolved 2026-06-01 11:59:00 UTC : not found by 2 polls in a row." in text
     assert "how it looked last, at 2026-06-01 11:57:00 UTC" in text
+    assert text.startswith(f"Resolved, was: {ROOT.title} ·")
+    assert f">Resolved, was: {ROOT.title}</h1>" in detail(browser, ROOT)
     assert titles(browser) == []
 
 
@@ -290,7 +292,7 @@ def test_a_resolved_finding_keeps_the_tree_that_was_last(browser: Client) -> Non
     for minutes in (4, 3):
         found(of, [], ago(minutes=minutes))
 
-    assert f"{ROOT.title} resolved" in flat(detail(browser, SYMPTOM))
+    assert f"Resolved, was: {ROOT.title}" in flat(detail(browser, SYMPTOM))
 
 
 def test_an_estimated_cost_says_that_it_is_one(browser: Client) -> None:

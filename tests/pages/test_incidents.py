@@ -12,12 +12,14 @@ from diagnostics.findings import Diagnosis, Exempted, Severity, Subject
 from diagnostics.incidents import record
 from diagnostics.models import Cluster, Incident, User
 from tests.builders import NOW, ago, snapshot
+from tests.pages.conftest import HTMX
 from tests.pages.stored import cluster, finding, found, polled
 from tests.pages.test_findings import OTHER, ROOT, SYMPTOM, flat
 
 pytestmark = pytest.mark.django_db
 
 LIST = "/c/lab/incidents/"
+WAS = f"Resolved, was: {ROOT.title}"
 
 
 def titles(browser: Client, query: str = "") -> list[str]:
@@ -38,9 +40,12 @@ def history() -> Cluster:
 def test_the_latest_stands_first_with_how_long_it_lasted_and_how_it_ended(browser: Client) -> None:
     history()
 
-    assert titles(browser) == [OTHER.title, SYMPTOM.title, ROOT.title]
+    assert titles(browser) == [OTHER.title, SYMPTOM.title, WAS]
     text = flat(browser.get(LIST).content.decode())
-    assert "2026-05-30 12:00:00 UTC 2 min never Resolved, not found by 2 polls in a row" in text
+    assert (
+        "2026-05-30 12:00:00 UTC 2 min never Resolved, not found by 2 polls in a row 2026-05-30 12:02:00 UTC"
+        in text
+    )
     assert "3 incidents, opened in the last 30 days" in text
 
 
@@ -48,15 +53,15 @@ def test_the_latest_stands_first_with_how_long_it_lasted_and_how_it_ended(browse
     ("query", "shown"),
     [
         ("?status=open", [OTHER.title, SYMPTOM.title]),
-        ("?status=resolved", [ROOT.title]),
+        ("?status=resolved", [WAS]),
         ("?severity=critical", [SYMPTOM.title]),
         ("?namespace=notebooks", [OTHER.title]),
-        ("?rule=fatal-xid", [ROOT.title]),
+        ("?rule=fatal-xid", [WAS]),
         ("?period=day", [OTHER.title, SYMPTOM.title]),
-        ("?q=xid+gpu-5", [ROOT.title]),
+        ("?q=xid+gpu-5", [WAS]),
         ("?q=xid+research", []),
-        ("?status=odd&severity=odd&period=odd", [OTHER.title, SYMPTOM.title, ROOT.title]),
-        ("?q=%00", [OTHER.title, SYMPTOM.title, ROOT.title]),
+        ("?status=odd&severity=odd&period=odd", [OTHER.title, SYMPTOM.title, WAS]),
+        ("?q=%00", [OTHER.title, SYMPTOM.title, WAS]),
     ],
 )
 def test_the_address_filters(browser: Client, query: str, shown: list[str]) -> None:
@@ -70,7 +75,7 @@ def test_what_was_exempted_can_be_told_from_what_was_mended(browser: Client) -> 
     diagnosis = Diagnosis(exempted=(Exempted(OTHER.code, OTHER.subject, "warm standby until July"),))
     record(of, snapshot(taken_at=NOW), diagnosis)
 
-    assert titles(browser, "?status=exempted") == [OTHER.title]
+    assert titles(browser, "?status=exempted") == [f"Resolved, was: {OTHER.title}"]
     assert "Resolved, exempt: warm standby until July" in flat(browser.get(LIST).content.decode())
 
 
@@ -81,7 +86,7 @@ def test_what_is_older_than_the_usual_period_is_shown_when_asked_for(browser: Cl
 
     assert titles(browser) == []
     assert "Show all that are kept" in browser.get(LIST).content.decode()
-    assert titles(browser, "?period=all") == [ROOT.title]
+    assert titles(browser, "?period=all") == [WAS]
 
 
 def test_a_row_leads_to_that_very_incident(browser: Client) -> None:
@@ -181,5 +186,19 @@ def test_a_long_history_is_cut_into_pages(browser: Client) -> None:
     many(cluster(), 250)
 
     assert len(titles(browser)) == 100
-    assert titles(browser, "?page=3")[-1] == "n250"
+    assert titles(browser, "?page=3")[-1] == "Resolved, was: n250"
     assert "201 to 250 of 250 incidents" in flat(browser.get(f"{LIST}?page=3").content.decode())
+
+
+def test_a_page_that_stands_open_learns_from_its_heading_that_it_is_over(browser: Client) -> None:
+    of = polled(ROOT, at=ago(minutes=3))
+    address = f"/c/lab/findings/{ROOT.id}/"
+    assert f">{ROOT.title}</h1>" in browser.get(address, headers=HTMX).content.decode()
+
+    for minutes in (2, 1):
+        found(of, [], ago(minutes=minutes))
+
+    part = browser.get(address, headers=HTMX).content.decode()
+    heading = part[part.index('<h1 id="finding-title"') : part.index("</h1>")]
+    assert 'hx-swap-oob="true"' in heading
+    assert heading.endswith(f">Resolved, was: {ROOT.title}")

@@ -122,7 +122,7 @@ def test_findings_open_and_past_stand_on_it(browser: Client) -> None:
 
     assert "warning It idles" in found
     assert "It was killed" in found
-    assert "1 resolved warning 3 of 4 members run resolved" in found
+    assert "1 resolved warning Resolved, was: 3 of 4 members run" in found
     assert "not seen for 3 polls" in found
     assert "Somebody else" not in found
 
