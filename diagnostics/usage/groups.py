@@ -81,6 +81,8 @@ class Ledger(NamedTuple):
     """The first hour of the whole ledger: nothing is known of what was before; None while there is none."""
     complete_through: datetime | None
     """Everything before is final; None before the first poll."""
+    whole_from: datetime | None
+    """From when on nothing of it is left to be back-filled, its end at most; None where nothing is."""
     groups: tuple[Group, ...]
     """Without unobserved time; most GPU-time first."""
     group_count: int

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import Subquery
+from django.db.models import F, Subquery
 
-from diagnostics.models import Cluster, UsageHour, Workload
+from diagnostics.models import Backfill, Cluster, UsageHour, Workload
 from diagnostics.usage.groups import (
     Grouping,
     Ledger,
@@ -82,7 +82,7 @@ def summary(
     team rule has reached the roll-ups; `names_of` is asked once.
     """
     start, end = floored(start), ceiled(end)
-    extent = _extent(cluster)
+    extent = _extent(cluster, start, end)
     lines = price_lines(cluster)
     cuts = []
     if extent.begins is not None and extent.last is not None:
@@ -105,6 +105,7 @@ def summary(
         end,
         extent.begins,
         extent.through,
+        extent.left and min(extent.left, end),
         tuple(group(names.get(key) if isinstance(key, int) else key, whats, prices) for key, whats in chosen),
         count,
         group(None, answer.whole, prices),
@@ -124,10 +125,14 @@ class _Extent(NamedTuple):
     """Its last hour."""
     nobody: int | None
     """Primary key of the row that stands for nobody."""
+    left: datetime | None
+    """From when on nothing is left to be back-filled; None where nothing is left of the span."""
 
 
-def _extent(cluster: Cluster) -> _Extent:
-    """How far the ledger goes. One query."""
+def _extent(cluster: Cluster, start: datetime, end: datetime) -> _Extent:
+    """How far the ledger goes, and how far [start, end) is back-filled. One query."""
+    under_way = cluster.backfills.filter(status__in=(Backfill.Status.WAITING, Backfill.Status.RUNNING))
+    left = under_way.filter(start__lt=end, done_from__gt=F("start")).filter(done_from__gt=start)
     hours = UsageHour.objects.filter(cluster=cluster).values("hour")
     nobody = Workload.objects.filter(cluster=cluster, kind="").values("pk")
     found = Cluster.objects.filter(pk=cluster.pk).values_list(
@@ -135,5 +140,6 @@ def _extent(cluster: Cluster) -> _Extent:
         Subquery(hours.order_by("hour")[:1]),
         Subquery(hours.order_by("-hour")[:1]),
         Subquery(nobody[:1]),
+        Subquery(left.order_by("-done_from").values("done_from")[:1]),
     )
-    return _Extent(*(found.first() or (None, None, None, None)))
+    return _Extent(*(found.first() or (None, None, None, None, None)))

@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import F, Max
-
 from diagnostics.models import Backfill, Cluster
 
 MOST_SPANS = 500
@@ -75,14 +73,6 @@ def progress_of(cluster: Cluster) -> Progress | None:
         wanted=_sum(span.end - span.start for span in possible),
         is_running=any(span.status == Backfill.Status.RUNNING for span in spans),
     )
-
-
-def whole_from(cluster: Cluster, start: datetime, end: datetime) -> datetime | None:
-    """From when on nothing of [start, end) is left to be filled, `end` at most; None where nothing is. One query."""
-    under_way = cluster.backfills.filter(status__in=(Backfill.Status.WAITING, Backfill.Status.RUNNING))
-    left = under_way.filter(start__lt=end, done_from__gt=F("start")).filter(done_from__gt=start)
-    last: datetime | None = left.aggregate(last=Max("done_from"))["last"]
-    return None if last is None else min(last, end)
 
 
 def _row(span: Backfill) -> SpanRow:

@@ -4,11 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import NamedTuple
 from urllib.parse import urlencode
 
-from django.db.models import Case, F, OuterRef, Subquery, When
-from django.db.models.functions import JSONObject
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -16,18 +13,18 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
 from diagnostics import usage
-from diagnostics.models import Cluster, Workload
+from diagnostics.models import Cluster
 from diagnostics.snapshot import State
 from diagnostics.usage import Asked, Group, Grouping, Ledger, Saving, Within
 from diagnostics.usage.groups import Name
 from diagnostics.usage.spreadsheet import as_csv
 from diagnostics.usage.weights import HOUR_MS
 from diagnostics.views.asked import choice, text
-from diagnostics.views.backfills import whole_from
 from diagnostics.views.bars import ORDER, Segment, bar
 from diagnostics.views.page import HtmxRequest, Page, frame_of, render_page, workload_url
 from diagnostics.views.pages_of import Pages
 from diagnostics.views.periods import NAMED, Period, period_of
+from diagnostics.views.waste_findings import About, Findings
 
 GROUPS_PER_PAGE = 100
 SAVINGS_SHOWN = 8
@@ -78,8 +75,7 @@ class SavingRow:
     wasted: Amount
     kinds: tuple[tuple[State, float], ...]
     """Kind of waste -> GPU-hours, most first."""
-    finding: tuple[str, str, str] | None
-    """Severity, title and address of the open finding about it."""
+    about: About
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +124,7 @@ def waste(request: HtmxRequest, slug: str) -> HttpResponse:
     if request.GET.get("format") == "csv":
         return _csv(cluster, period, asked)
     number = _page_number(request)
-    found = _Findings(cluster)
+    found = Findings(cluster, period.start)
     summary = usage.summary(
         cluster,
         period.start,
@@ -156,14 +152,14 @@ def waste(request: HtmxRequest, slug: str) -> HttpResponse:
         held=_row(ledger.held, ""),
         nobody=_of_nobody(ledger, asked.within),
         stranded_hours=_hours(ledger, State.STRANDED),
-        savings=tuple(_saving(slug, saving, found) for saving in summary.savings),
+        savings=tuple(_saving(slug, saving, found.about(saving)) for saving in summary.savings),
         start=ledger.start,
         end=ledger.end,
         is_widened=ledger.start != period.start,
         begins=ledger.begins,
         complete_through=through,
         is_complete=through is not None and through >= period.end,
-        whole_from=whole_from(cluster, ledger.start, ledger.end),
+        whole_from=ledger.whole_from,
         total_hours=ledger.total_ms / HOUR_MS,
         unobserved_hours=ledger.unobserved_ms / HOUR_MS,
         backfilled_hours=ledger.backfilled_ms / HOUR_MS,
@@ -234,43 +230,6 @@ class _Addresses:
         return ""
 
 
-class _Finding(NamedTuple):
-    severity: str
-    title: str
-    fingerprint: str
-
-
-class _Findings:
-    """Names of workloads, and with them the open findings about those that waste most. One query."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.about: dict[int, _Finding] = {}
-
-    def names(self, groups: list[int], savings: list[int]) -> dict[int, Name]:
-        if not groups and not savings:
-            return {}
-        about = self.cluster.incidents.opened().filter(
-            subject_kind=OuterRef("kind"),
-            subject_namespace=OuterRef("namespace"),
-            subject_name=OuterRef("name"),
-        )
-        worst = about.order_by(F("waste_gpus").desc(nulls_last=True), "severity_rank", "pk").values(
-            told=JSONObject(severity="severity", title="title", fingerprint="fingerprint")
-        )
-        rows = Workload.objects.filter(pk__in={*groups, *savings})
-        found = Case(When(pk__in=savings, then=Subquery(worst[:1]))) if savings else None
-        if found is not None:
-            rows = rows.annotate(told=found)
-        names: dict[int, Name] = {}
-        fields = ("pk", "kind", "namespace", "name", *(["told"] if found is not None else []))
-        for pk, kind, namespace, name, *told in rows.values_list(*fields):
-            names[pk] = (kind, namespace, name) if kind else None
-            if told and told[0]:
-                self.about[pk] = _Finding(**told[0])
-        return names
-
-
 def _row(group: Group, url: str) -> Row:
     return Row(
         name=group.name,
@@ -300,17 +259,14 @@ def _of_nobody(ledger: Ledger, within: Within) -> tuple[tuple[State, float], ...
     return tuple((state, hours) for state, hours in found if hours)
 
 
-def _saving(slug: str, saving: Saving, found: _Findings) -> SavingRow:
-    about = found.about.get(saving.workload)
+def _saving(slug: str, saving: Saving, about: About) -> SavingRow:
     return SavingRow(
         name=saving.name,
         url=workload_url(slug, *saving.name) if saving.name else "",
         wasted_hours=saving.waste_ms / HOUR_MS,
         wasted=_amount(saving.wasted, saving.unpriced_ms),
         kinds=tuple((state, ms / HOUR_MS) for state, ms in saving.states.items()),
-        finding=(about.severity, about.title, reverse("finding_detail", args=[slug, about.fingerprint]))
-        if about
-        else None,
+        about=about,
     )
 
 

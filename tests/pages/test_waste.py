@@ -141,7 +141,7 @@ def test_the_largest_savings_say_how_and_which_finding_explains_them(browser: Cl
     found = text(browser).split("What could be saved")[1].split("GPU-hours by team")[0]
     assert found.index("job-2") < found.index("job-1")
     assert "L 108 low activity" in found
-    assert "none is open" in found
+    assert "None is open: no rule reports &quot;low activity&quot;" in found
     assert "M 54 idle, memory held" in found
     assert "Job job-1 holds 1 GPU without using it" in found
     assert f'href="/c/lab/findings/{held.id}/"' in page(browser)

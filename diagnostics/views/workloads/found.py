@@ -2,11 +2,11 @@
 
 from django.db.models import QuerySet
 
-from diagnostics.findings import Subject, fingerprint
+from diagnostics.findings import Subject
 from diagnostics.models import Cluster, Incident
 from diagnostics.picture import Owner
-from diagnostics.rules import RETIRED, catalogue
 from diagnostics.views.open_findings import FindingLine, OpenFindings, in_order
+from diagnostics.views.subjects import fingerprints
 from diagnostics.views.workloads.seen import Seen
 
 
@@ -29,8 +29,5 @@ def concerning(seen: Seen, findings: OpenFindings) -> list[FindingLine]:
 def resolved_about(cluster: Cluster, owner: Owner) -> QuerySet[Incident]:
     """What was resolved about it: looked for by fingerprints, which are indexed, as subjects are not."""
     subject = Subject(owner.kind, owner.name, owner.namespace)
-    codes = [*(rule.code for rule in catalogue()), *RETIRED]
-    # While the cluster's identity could not be read, findings were told apart without it.
-    known = [fingerprint(identity, code, subject) for identity in (cluster.identity, "") for code in codes]
     # By status, SQLite would look at all that ever was resolved.
-    return cluster.incidents.filter(resolved_at__isnull=False, fingerprint__in=known)
+    return cluster.incidents.filter(resolved_at__isnull=False, fingerprint__in=fingerprints(cluster, subject))
