@@ -23,6 +23,7 @@ from diagnostics.models import (
     StoredPicture,
     StoredSnapshot,
 )
+from diagnostics.models.observation import STAGES
 from diagnostics.rules import diagnose
 from diagnostics.snapshot import Metrics, Past, Snapshot, Source, SourceState, SourceStatus
 from tests.builders import NOW, gpu, node, pod, snapshot
@@ -91,6 +92,7 @@ def test_a_poll_is_kept_whole(answers: list[Answer]) -> None:
     assert observation.cluster == cluster
     assert (observation.nodes, observation.pods) == (1, 1)
     assert {"kubernetes", "collect", "diagnose", "record"} <= observation.stages_ms.keys()
+    assert observation.stages_ms.keys() <= STAGES.keys()
     assert {source["name"] for source in observation.sources} >= {"nodes", "pods"}
     assert archive.latest(cluster) == read()
 

@@ -24,7 +24,7 @@ TERMS = (
         name="age of a page",
         gist="since the cluster was last seen as the page shows it",
         meaning="The time since the cluster was last seen as a page shows it. It stands at the top of every "
-        "page.",
+        "page of a cluster.",
         formula="now - time of the latest snapshot, by the cluster's clock",
         unit="a span of time",
         source="The `Date` header of the API server",
@@ -65,7 +65,7 @@ TERMS = (
         slug="stage",
         name="stage",
         meaning="One part of a poll. Collecting contains the API server, logs, metrics and joining them; "
-        "after it come the rules, the incidents, the ledger and the archive.",
+        "after it come the rules, the incidents, the ledger and the archive. The status page tells of each.",
         unit="milliseconds",
         source="Our own clock",
     ),

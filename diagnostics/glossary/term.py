@@ -12,8 +12,8 @@ _LIMIT = re.compile(r"\{(\w+)\}")
 
 
 class Term(msgspec.Struct, frozen=True, kw_only=True):
-    """A word that pages use in a sense of their own. `code` stands in backticks; `{limit}` for a limit's value and
-    name."""
+    """A word that pages use in a sense of their own. `code` stands in backticks; `{limit}` for a limit's value,
+    whose name stands among the facts."""
 
     slug: str
     """Its anchor on the page, and what the tag `term` is given."""
@@ -36,11 +36,11 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def filled(text: str, limits: Thresholds) -> str:
-    """`text` with each `{limit}` as its value in `limits` and its name: `30 min (`idle_after`)`.
+    """`text` with each `{limit}` as its value in `limits`: `30 min`.
 
     Raises AttributeError for a limit that there is not.
     """
-    return _LIMIT.sub(lambda found: f"{shown(found[1], getattr(limits, found[1]))} (`{found[1]}`)", text)
+    return _LIMIT.sub(lambda found: shown(found[1], getattr(limits, found[1])), text)
 
 
 def facts(term: Term, limits: Thresholds) -> Iterator[tuple[str, str]]:
@@ -48,3 +48,6 @@ def facts(term: Term, limits: Thresholds) -> Iterator[tuple[str, str]]:
     for label, text in (("Formula", term.formula), ("Unit", term.unit), ("Source", term.source)):
         if text:
             yield label, filled(text, limits)
+    if term.limits:
+        values = (f"`{name}` = {shown(name, getattr(limits, name))}" for name in term.limits)
+        yield "Setting" if len(term.limits) == 1 else "Settings", ", ".join(values)

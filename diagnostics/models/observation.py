@@ -6,8 +6,21 @@ from django.db import models
 
 from diagnostics.models.cluster import Cluster
 
-STAGES = ("kubernetes", "logs", "metrics", "assemble", "collect", "diagnose", "record", "ledger", "archive")
-"""Stages of a poll in the order in which they are shown: the parts of `collect`, then the whole, then what follows."""
+STAGES = {
+    "kubernetes": "Objects and events are read from the API server.",
+    "logs": "The ends of the logs of failing GPU pods are read.",
+    "metrics": "Prometheus, or else the exporters themselves, are asked what the GPUs do and did.",
+    "usage": "Prometheus is asked what CPU and memory the containers of GPU pods use.",
+    "assemble": "All of that is joined: who holds each GPU, and what it does.",
+    "collect": "The stages before it together, and what earlier polls left is looked up.",
+    "diagnose": "The rules judge what was collected.",
+    "record": "Findings open incidents; those no longer found are resolved.",
+    "ledger": "GPU time since the poll before is booked to its holders.",
+    "archive": "What was seen is kept, for the pages and for the past.",
+}
+"""Stages of a poll and what happens in each, in the order in which they are shown: the parts of `collect`, then the
+whole, then what follows.
+"""
 
 
 class ObservationStatus(models.TextChoices):

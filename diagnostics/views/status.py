@@ -107,7 +107,8 @@ class StatusPage(Page):
     rules: tuple[RuleNote, ...]
     catalogue_size: int
     polls: tuple[PollRow, ...]
-    stages: tuple[str, ...]
+    stages: tuple[tuple[str, str], ...]
+    """(stage, what happens in it)."""
     durations: Durations | None
     backfill: Progress | None
     """None where nothing ever had to be filled."""
@@ -134,7 +135,7 @@ def status(request: HtmxRequest, slug: str) -> HttpResponse:
         rules=rule_notes(last) if last else (),
         catalogue_size=len(catalogue()),
         polls=tuple(_poll(poll, stages) for poll in polls),
-        stages=stages,
+        stages=tuple((stage, STAGES.get(stage, "")) for stage in stages),
         durations=_durations(cluster),
         backfill=progress_of(cluster),
         kept=_kept(settings.RETENTION),

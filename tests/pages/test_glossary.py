@@ -11,7 +11,7 @@ from django.template import Context, Template
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from diagnostics.glossary import GROUPS, TERMS, Term, anchor, filled, markdown
+from diagnostics.glossary import GROUPS, TERMS, Term, anchor, facts, filled, markdown
 from diagnostics.limits import Limits, Thresholds
 from diagnostics.snapshot import State
 from tests.pages.conftest import HTMX
@@ -46,7 +46,9 @@ def test_a_term_shows_formula_unit_and_source(browser: Client) -> None:
 def test_limits_are_the_sites(browser: Client, settings: Settings) -> None:
     settings.LIMITS = Limits(site=Thresholds(starting_for=timedelta(minutes=47)))
 
-    assert "younger than 47 min ( starting_for )" in flat(text(browser))
+    words = flat(text(browser))
+    assert "younger than 47 min and not Ready yet" in words
+    assert "Setting starting_for = 47 min" in words
 
 
 @pytest.mark.django_db
@@ -113,8 +115,25 @@ def test_no_default_is_typed_again() -> None:
     assert not re.search(r"\b(0\.95|0\.05|0\.02|30 min|5 min|10 min|1\.5 GiB|16 GiB)\b", meanings)
 
 
-def test_a_limit_is_filled_in_with_its_name() -> None:
-    assert filled("after {idle_after}.", Thresholds()) == "after 30 min (`idle_after`)."
+def test_a_limit_is_filled_in_and_its_name_stands_at_the_end() -> None:
+    term = Term(slug="x", name="x", meaning="After {idle_after}.", formula="{idle_after} + 1", source="ours")
+
+    assert filled(term.meaning, Thresholds()) == "After 30 min."
+    assert list(facts(term, Thresholds()))[-1] == ("Setting", "`idle_after` = 30 min")
+
+
+def test_several_limits_stand_in_the_order_in_which_they_are_named() -> None:
+    term = Term(slug="x", name="x", meaning="{restarts_min} in {recovered_after}, {restarts_min} in all.")
+
+    assert list(facts(term, Thresholds())) == [("Settings", "`restarts_min` = 3, `recovered_after` = 10 min")]
+
+
+@pytest.mark.parametrize("term", TERMS.values(), ids=TERMS)
+def test_no_name_of_a_limit_interrupts_a_definition(term: Term) -> None:
+    limits = Thresholds()
+
+    assert not [name for name in term.limits if f"(`{name}`)" in filled(term.meaning + term.formula, limits)]
+    assert ("Setting" in dict(facts(term, limits))) == (len(term.limits) == 1)
 
 
 def test_an_unknown_limit_raises() -> None:

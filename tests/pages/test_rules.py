@@ -139,7 +139,22 @@ def test_findings_are_counted_in_the_cluster_that_was_chosen(browser: Client) ->
 def test_a_blind_spot_has_no_findings_to_count(browser: Client) -> None:
     polled()
 
-    assert "no-gpu-metrics –" in flat(browser.get("/rules/").content.decode())
+    page = browser.get("/rules/").content.decode()
+
+    assert "no-gpu-metrics no findings" in flat(page)
+    assert "What they report is no finding, so none can be open" in flat(page)
+    assert 'href="/c/lab/status/#blind"' in page
+    assert "what it reports is a blind spot , no finding" in flat(
+        browser.get("/rules/GPU901/").content.decode()
+    )
+
+
+def test_why_a_finding_may_have_another_severity_than_its_rule_is_said(browser: Client) -> None:
+    polled()
+
+    words = "one may be milder or worse, by what the rule sees there"
+    for address in ("/rules/", "/rules/GPU401/"):
+        assert words in flat(browser.get(address).content.decode())
 
 
 def test_before_the_first_poll_no_number_stands_for_findings(browser: Client) -> None:

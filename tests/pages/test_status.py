@@ -11,6 +11,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from diagnostics.clusters import DeclaredCluster
 from diagnostics.models import Backfill, Cluster
+from diagnostics.models.observation import STAGES
 from diagnostics.rules import catalogue
 from diagnostics.snapshot import Source
 from diagnostics.views.sparkline import sparkline
@@ -116,6 +117,16 @@ def test_polls_show_what_each_stage_took(browser: Client) -> None:
         "failed timed out 2.0 s 20.0 s not measured not measured not read not read not read not judged"
         in words
     )
+
+
+def test_each_stage_is_explained_where_it_stands(browser: Client) -> None:
+    polled(stages_ms=dict.fromkeys((*STAGES, "divine"), 1.0))
+
+    words = flat(text(browser)).split("What each stage does")[1]
+
+    for stage, what in STAGES.items():
+        assert f"{stage} {what}" in words
+    assert "divine of another version" in words
 
 
 def test_a_cluster_that_was_never_polled_is_not_evaluated(browser: Client) -> None:
