@@ -26,7 +26,7 @@ from tests.builders import NOW, ago
 from tests.pages.conftest import HTMX
 from tests.pages.history import hold, node_row, workload_row
 from tests.pages.stored import finding, found, polled, step
-from tests.pages.test_findings import LIST, OTHER, ROOT, SYMPTOM, detail, flat, titles
+from tests.pages.test_findings import LIST, OTHER, ROOT, SYMPTOM, detail, flat
 
 pytestmark = pytest.mark.django_db
 
@@ -162,20 +162,6 @@ def test_whose_pods_they_are_costs_one_query(
         assert f"research/train-{number - 1}" in browser.get(address).content.decode()
 
 
-def test_a_resolved_finding_says_when_and_why(browser: Client) -> None:
-    of = polled(ROOT, at=ago(minutes=3))
-    found(of, [], ago(minutes=2))
-    found(of, [], ago(minutes=1))
-
-    text = flat(detail(browser, ROOT))
-
-    assert "Resolved 2026-06-01 11:59:00 UTC : not found by 2 polls in a row." in text
-    assert "how it looked last, at 2026-06-01 11:57:00 UTC" in text
-    assert text.startswith(f"Resolved, was: {ROOT.title} ·")
-    assert f">Resolved, was: {ROOT.title}</h1>" in detail(browser, ROOT)
-    assert titles(browser) == []
-
-
 def test_a_reopened_finding_counts_from_when_it_came_back(browser: Client) -> None:
     of = polled(ROOT, at=ago(minutes=30))
     for minutes, findings in ((29, []), (28, []), (7, [ROOT])):
@@ -285,14 +271,6 @@ def test_causes_that_run_in_a_circle_make_a_tree_all_the_same(browser: Client) -
     polled(msgspec.structs.replace(ROOT, caused_by=(SYMPTOM.id,)), SYMPTOM)
 
     assert "Cause and symptoms" in detail(browser, SYMPTOM)
-
-
-def test_a_resolved_finding_keeps_the_tree_that_was_last(browser: Client) -> None:
-    of = polled(ROOT, SYMPTOM, at=ago(minutes=5))
-    for minutes in (4, 3):
-        found(of, [], ago(minutes=minutes))
-
-    assert f"Resolved, was: {ROOT.title}" in flat(detail(browser, SYMPTOM))
 
 
 def test_an_estimated_cost_says_that_it_is_one(browser: Client) -> None:

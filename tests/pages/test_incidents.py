@@ -14,7 +14,8 @@ from diagnostics.models import Cluster, Incident, User
 from tests.builders import NOW, ago, snapshot
 from tests.pages.conftest import HTMX
 from tests.pages.stored import cluster, finding, found, polled
-from tests.pages.test_findings import OTHER, ROOT, SYMPTOM, flat
+from tests.pages.test_findings import OTHER, ROOT, SYMPTOM, detail, flat
+from tests.pages.test_findings import titles as open_titles
 
 pytestmark = pytest.mark.django_db
 
@@ -202,3 +203,25 @@ def test_a_page_that_stands_open_learns_from_its_heading_that_it_is_over(browser
     heading = part[part.index('<h1 id="finding-title"') : part.index("</h1>")]
     assert 'hx-swap-oob="true"' in heading
     assert heading.endswith(f">Resolved, was: {ROOT.title}")
+
+
+def test_a_resolved_finding_says_when_and_why(browser: Client) -> None:
+    of = polled(ROOT, at=ago(minutes=3))
+    found(of, [], ago(minutes=2))
+    found(of, [], ago(minutes=1))
+
+    text = flat(detail(browser, ROOT))
+
+    assert "Resolved 2026-06-01 11:59:00 UTC : not found by 2 polls in a row." in text
+    assert "how it looked last, at 2026-06-01 11:57:00 UTC" in text
+    assert text.startswith(f"Resolved, was: {ROOT.title} ·")
+    assert f">Resolved, was: {ROOT.title}</h1>" in detail(browser, ROOT)
+    assert open_titles(browser) == []
+
+
+def test_a_resolved_finding_keeps_the_tree_that_was_last(browser: Client) -> None:
+    of = polled(ROOT, SYMPTOM, at=ago(minutes=5))
+    for minutes in (4, 3):
+        found(of, [], ago(minutes=minutes))
+
+    assert f"Resolved, was: {ROOT.title}" in flat(detail(browser, SYMPTOM))
