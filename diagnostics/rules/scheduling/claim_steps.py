@@ -4,10 +4,13 @@ from typing import Any
 
 from diagnostics.fixes import Risk, Step, StepKind, kubectl, manifests, steps
 from diagnostics.rules.scheduling.board import Reading
-from diagnostics.snapshot import Pod
+from diagnostics.rules.scheduling.owner_patch import in_words, patch_of_owner
+from diagnostics.snapshot import Pod, Snapshot
 from diagnostics.snapshot.resource_claims import is_gpu_driver
 from diagnostics.text import printable
 
+PLUGIN_RESOURCE, WHOLE_CLASS = "nvidia.com/gpu", "gpu.nvidia.com"
+"""The device plugin's name for a whole GPU, and the DRA driver's class for one."""
 FLAT = "resource.k8s.io/v1beta1"
 """The one served version in which a request is not under `exactly`."""
 
@@ -167,6 +170,40 @@ def capacity(pod: Pod, reading: Reading) -> tuple[Step, ...]:
             "the owners of the claims that hold such devices",
             why="Only they can say what may end; an allocation is not taken away for a pod of equal priority.",
             expect="A device is free, and the claim is allocated at the scheduler's next try.",
+        ),
+    )
+
+
+def by_claim(pod: Pod, snapshot: Snapshot) -> tuple[Step, ...]:
+    """A claim instead of `nvidia.com/gpu`, where no node offers that and a DRA driver publishes whole GPUs.
+
+    Nothing for a pod of which several containers ask for GPUs, or that asks for parts of one.
+    """
+    api = next((a.api_version for a in snapshot.apis if a.resource == "resourceclaims"), "")
+    asking = [c for c in pod.containers if c.gpus]
+    has_devices = any(s.driver == WHOLE_CLASS and s.devices for s in snapshot.dra.slices)
+    if not api or not has_devices or WHOLE_CLASS not in snapshot.dra.class_by_name:
+        return ()
+    if len(asking) != 1 or asking[0].is_init or asking[0].gpus.keys() != {PLUGIN_RESOURCE}:
+        return ()
+    name = f"{pod.root.name if pod.root is not None else pod.name}-gpu"
+    count = int(asking[0].gpus[PLUGIN_RESOURCE])
+    template = manifest(api, "ResourceClaimTemplate", pod.namespace, name, WHOLE_CLASS, count)
+    resources = {part: {PLUGIN_RESOURCE: None} for part in ("limits", "requests")}
+    spec = {
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": name}],
+        "containers": [{"name": asking[0].name, "resources": {**resources, "claims": [{"name": "gpu"}]}}],
+    }
+    lines = patch_of_owner(pod, spec)
+    return (
+        Step(
+            kind=StepKind.FIX,
+            title="Ask for the GPUs by a claim",
+            why="No device plugin offers GPUs here; a DRA driver does, and gives them to claims alone. Each pod gets a "
+            f"claim of its own from the template, and holds it until it ends.{in_words(pod, spec)}",
+            risk=Risk.DISRUPTIVE,
+            manifest="---\n".join(text for text in (manifests.to_yaml(template), lines) if text),
+            expect="The claim is made and allocated; the pod is bound to a node.",
         ),
     )
 

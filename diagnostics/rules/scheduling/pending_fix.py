@@ -36,7 +36,8 @@ def pending_fix(pod: Pod, reading: Reading, snapshot: Snapshot) -> Fix:
 
 def _offered(pod: Pod, snapshot: Snapshot) -> tuple[Step, ...]:
     """The other way round: a node that offers what the pod asks for, where its GPUs can be divided so."""
-    return next((found for name in sorted(pod.gpus) if (found := offering(name, snapshot))), ())
+    ways = (found for name in sorted(pod.gpus) if (found := offering(name, snapshot)))
+    return next(ways, ()) or claim_steps.by_claim(pod, snapshot)
 
 
 _Maker = Callable[[Pod, Reading], tuple[Step, ...]]
