@@ -108,7 +108,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         float, Meta(description="Share of the window with lowered clocks that costs work (ours).")
     ] = 0.05
     lemon_incidents_min: Annotated[
-        int, Meta(description="Incidents of a node and its GPUs in 30 days that make it a lemon (ours).")
+        int, Meta(description="Hardware failures of a node in 30 days that make it a lemon (ours).")
     ] = 4
     terminating_grace: Annotated[
         timedelta, Meta(description="Past deletionTimestamp by this much is stuck terminating (ours).")

@@ -21,6 +21,7 @@ from diagnostics.simulator.faults import CATALOGUE, TWINS
 from diagnostics.simulator.faults.entry import Fault, Twin
 from diagnostics.simulator.server import SimulatedCluster
 from diagnostics.snapshot import Past, Snapshot, Source
+from tests.polled import incidents_after
 
 START = datetime(2026, 6, 1, 11, 0, tzinfo=UTC)
 STEP, POLLS = timedelta(minutes=5), 8
@@ -84,14 +85,25 @@ def look(config: WorldConfig, limits: Limits | None = None) -> Snapshot:
 
 @cache
 def seen(*faults: str, nodes: int = 12) -> Snapshot:
-    """The simulated cluster with these faults or twins, through its Prometheus where one of them needs it."""
+    """The simulated cluster with these faults or twins, through its Prometheus and with a stored history where one of
+    them needs it."""
     config = WorldConfig(faults=faults, nodes=nodes)
     entries: dict[str, Fault | Twin] = {**CATALOGUE, **TWINS}
     needs = [entries[slug].needs_prometheus for slug in faults]
-    if not any(needs):
-        return look(config)
-    through = look_through_prometheus(config)
-    return through if all(needs) else with_usage_of(look(config), through)
+    shot = look_through_prometheus(config) if any(needs) else look(config)
+    if any(needs) and not all(needs):
+        shot = with_usage_of(look(config), shot)
+    remembered = tuple(slug for slug in faults if entries[slug].looks)
+    return with_history_of(shot, remembered, nodes) if remembered else shot
+
+
+def with_history_of(shot: Snapshot, faults: tuple[str, ...], nodes: int) -> Snapshot:
+    """The same moment, told besides of the incidents that an installation stored when it polled these faults before."""
+    entries: dict[str, Fault | Twin] = {**CATALOGUE, **TWINS}
+    looks = sorted({look for slug in faults for look in entries[slug].looks}, reverse=True)
+    config = WorldConfig(faults=faults, nodes=nodes, epoch=START + (POLLS - 1) * STEP)
+    past = msgspec.structs.replace(shot.past, incidents=incidents_after(config, looks))
+    return msgspec.structs.replace(shot, past=past)
 
 
 def with_usage_of(shot: Snapshot, through: Snapshot) -> Snapshot:

@@ -1,17 +1,20 @@
 """What the next poll may know of those before it, kept beside the snapshot so that no snapshot is read for it."""
 
 import logging
+from collections import Counter
 from datetime import datetime, timedelta
 
 import msgspec
 import zstandard
-from django.db.models import Count
 
 from diagnostics.collect.past import past_after
 from diagnostics.models import ArchiveState, Cluster, IncidentEvent
+from diagnostics.rules import catalogue
 from diagnostics.snapshot import Past, Snapshot
 
 INCIDENTS_OVER = timedelta(days=30)
+OCCASION = timedelta(hours=6)
+"""From the first sign of a failure until a node is repaired or back at work (ours)."""
 XIDS_OVER = timedelta(days=366)
 """At most kept; how much of it the next poll is told is a limit of the site."""
 MOST_BYTES = 256 * 2**20
@@ -32,7 +35,7 @@ def keep(cluster: Cluster, packed: bytes) -> None:
 
 
 def known(cluster: Cluster, xid_recent: timedelta) -> Past:
-    """The history that was kept, with Xids not older than `xid_recent` and the incidents of each node.
+    """The history that was kept, with Xids not older than `xid_recent` and the failures of each node.
 
     Empty before the first poll. Bytes that cannot be read cost the history, not the poll.
     """
@@ -57,24 +60,32 @@ def known(cluster: Cluster, xid_recent: timedelta) -> Past:
 
 
 def incidents_by_node(cluster: Cluster, since: datetime) -> dict[str, int]:
-    """Node -> how often an incident of it, or of one of its GPUs, opened or came back since then."""
+    """Node -> on how many occasions since then an incident of its hardware, or of one of its GPUs, opened or came back.
+
+    One failure shows in several rules and for a while: what opens within `OCCASION` of its first sign is the same one.
+    """
     rows = (
         IncidentEvent.objects.filter(
             incident__cluster=cluster,
+            incident__code__in=[
+                r.code for r in catalogue() if r.family == "hardware" and r.slug != "lemon-node"
+            ],
             incident__subject_kind__in=("Node", "GPU"),
             at__gte=since,
             kind__in=(IncidentEvent.Kind.OPENED, IncidentEvent.Kind.REOPENED),
         )
-        .order_by()
-        .values_list("incident__subject_name")
-        .annotate(times=Count("pk"))
+        .order_by("at")
+        .values_list("incident__subject_name", "at")
     )
-    found: dict[str, int] = {}
-    for subject, times in rows:
+    begun: dict[str, datetime] = {}
+    found: Counter[str] = Counter()
+    for subject, at in rows:
         # A GPU is named by its slot, which begins with its node.
         node = subject.partition("/")[0]
-        found[node] = found.get(node, 0) + times
-    return found
+        if node not in begun or at - begun[node] > OCCASION:
+            begun[node] = at
+            found[node] += 1
+    return dict(found)
 
 
 def _unpacked(data: bytes) -> Past:

@@ -197,6 +197,9 @@ class PodState:
     """What the app container writes, beyond what its activity makes it write."""
     is_looping: bool = False
     """Fails again and again: the log of each run is `log`."""
+    probe: str = ""
+    """Which probe of the app container fails and what it gets, in the kubelet's words, with `{}` for the pod's address.
+    Empty: none does, or what killed it was a liveness probe that had no answer in time."""
 
     @property
     def holds(self) -> bool:

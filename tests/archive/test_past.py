@@ -26,10 +26,11 @@ def polled(cluster: Cluster, *parts: Any, **fields: Any) -> None:
     archive.publish(cluster, archive.packed(cluster, snapshot(node(), pod(), *parts, **fields), None))
 
 
-def opened(cluster: Cluster, kind: str, name: str, *times: timedelta) -> None:
+def opened(cluster: Cluster, kind: str, name: str, *times: timedelta, code: str = "GPU101") -> None:
     incident = Incident.objects.create(
         cluster=cluster,
-        fingerprint=name[-16:],
+        fingerprint=f"{code}{name[-10:]}",
+        code=code,
         subject_kind=kind,
         subject_name=name,
         severity_rank=0,
@@ -75,6 +76,22 @@ def test_incidents_of_a_node_and_its_gpus_are_counted_over_thirty_days(cluster: 
     opened(cluster, "Job", "train", 3 * DAY)
     opened(Cluster.objects.create(slug="lab", name="Lab"), "Node", "gpu-1", 1 * DAY)
     assert archive.earlier(cluster, DAY)[0].incidents == {"gpu-1": 3, "gpu-2": 1}
+
+
+def test_one_failure_that_several_rules_see_is_counted_once(cluster: Cluster) -> None:
+    polled(cluster)
+    opened(cluster, "GPU", "gpu-1/00000000:10:00.0", 2 * DAY, DAY)
+    opened(cluster, "GPU", "gpu-1/00000000:10:00.0", 2 * DAY - timedelta(minutes=5), code="GPU107")
+    opened(cluster, "Node", "gpu-1", 2 * DAY - timedelta(hours=5), code="GPU109")
+    assert archive.earlier(cluster, DAY)[0].incidents == {"gpu-1": 2}
+
+
+def test_what_is_no_failure_of_hardware_is_not_counted(cluster: Cluster) -> None:
+    polled(cluster)
+    opened(cluster, "Node", "gpu-1", 1 * DAY, code="GPU307")
+    opened(cluster, "Node", "gpu-1", 2 * DAY, code="GPU202")
+    opened(cluster, "Node", "gpu-1", 3 * DAY, code="GPU108")
+    assert archive.earlier(cluster, DAY)[0].incidents == {}
 
 
 def test_a_poll_that_saw_nothing_forgets_nothing(cluster: Cluster) -> None:

@@ -1,7 +1,8 @@
 """Precision and recall of each rule over the simulator's faults and their healthy twins; both have to be 1.
 
 One scene a fault, one a twin, and the healthy cluster: each a cluster of its own, read over HTTP until its windows are
-full. Found is a fault whose rule names its subject. False is whatever a rule says in a scene that is not about it, and
+full; through its Prometheus, and with the history that earlier polls stored, where a fault shows in nothing else.
+Found is a fault whose rule names its subject. False is whatever a rule says in a scene that is not about it, and
 that the scene does not list among its consequences; or of another subject than the fault's.
 """
 
@@ -12,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from diagnostics.rules import catalogue, diagnose
-from diagnostics.simulator.config import WorldConfig
 from diagnostics.simulator.faults import CATALOGUE, TWINS
-from tests.simulated import look
+from tests.simulated import seen
 
 Subject = tuple[str, str, str]
 
@@ -109,5 +109,5 @@ def scenes() -> Iterable[Scene]:
 
 
 def found_with(*faults: str) -> tuple[tuple[str, Subject], ...]:
-    findings = diagnose(look(WorldConfig(faults=faults, nodes=12))).findings
+    findings = diagnose(seen.__wrapped__(*faults)).findings
     return tuple((f.slug, (f.subject.kind, f.subject.namespace, f.subject.name)) for f in findings)

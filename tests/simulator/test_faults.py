@@ -31,6 +31,7 @@ RULES = {
     "small-shm",
     "storage-eviction",
     "oom-killed",
+    "probe-killed",
     "cuda-out-of-memory",
     "idle-gpu",
     "fatal-xid",
@@ -39,6 +40,7 @@ RULES = {
     "clocks-held-down",
     "fabric-manager-down",
     "gpu-used-unrequested",
+    "lemon-node",
     "lost-gpu",
     "memory-errors",
     "no-gpu-in-container",
@@ -67,9 +69,14 @@ def test_every_rule_has_a_fault_and_every_fault_a_twin() -> None:
 
 @pytest.mark.parametrize("slug", CATALOGUE)
 def test_a_fault_shows_and_differs_from_its_twin(slug: str) -> None:
-    sick = _look(world(slug))
-    assert sick != _look(world())
-    assert sick != _look(world(CATALOGUE[slug].twin))
+    ages = (timedelta(0), *CATALOGUE[slug].looks)
+
+    def shown(*entries: str) -> list[object]:
+        return [_look(world(*entries, now=NOW - age, epoch=NOW)) for age in ages]
+
+    sick = shown(slug)
+    assert sick != shown()
+    assert sick != shown(CATALOGUE[slug].twin)
 
 
 @pytest.mark.parametrize("slug", CATALOGUE)

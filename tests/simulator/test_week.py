@@ -69,7 +69,9 @@ def test_most_faults_come_back_and_none_is_always_there() -> None:
 
 def test_each_has_an_episode_only_if_the_catalogue_knows_it() -> None:
     assert set(EPISODES) <= set(CATALOGUE)
-    assert {CATALOGUE[slug].rule for slug in EPISODES} == {fault.rule for fault in CATALOGUE.values()}
+    # A week that comes again and again has a history of its own.
+    wanted = {fault.rule for fault in CATALOGUE.values() if not fault.looks}
+    assert {CATALOGUE[slug].rule for slug in EPISODES} == wanted
 
 
 def test_a_node_of_its_own_is_one_episodes_alone() -> None:

@@ -1,18 +1,19 @@
 """A node whose hardware fails again and again, far more often than its neighbours.
 
 ## Meaning
-Over the last 30 days incidents of this node and of its GPUs opened `lemon_incidents_min` times or more, and several
-times as often as on the median node. Each was put right, and none for good.
+Over the last 30 days hardware incidents of this node and of its GPUs opened on `lemon_incidents_min` occasions or more,
+and several times as often as on the median node. Each was put right, and none for good.
 
 ## Impact
 Large jobs that land on it fail again and again, and start over from their last checkpoint. Resets and reboots cost more
 than a repair would.
 
 ## Evidence
-Incidents of earlier polls by node, from the stored history.
+Hardware incidents of earlier polls by node, from the stored history. Those that open within 6 hours are one failure.
 
 ## Not reported
-One-shot runs, which have no history. Trouble that all nodes have, such as a driver update: it is no property of one.
+One-shot runs, which have no history. One failure that several rules see. Incidents of software and of scheduling.
+Trouble that all nodes have, such as a driver update: it is no property of one.
 
 ## References
 https://arxiv.org/abs/2410.21680
@@ -60,10 +61,13 @@ def _hit(snapshot: Snapshot, node: Node, count: int, usual: float, others: int) 
         subject=Subject.of_node(node),
         cause="repeat-offender",
         title=f"Node {node.name} failed {count} times in 30 days",
-        summary=f"{counted(count, 'incident')} of node {node.name} and its GPUs opened in 30 days; the median node had "
-        f"{usual:g}. What put it right did not last: have it examined before it gets large jobs again.",
+        summary=f"On {counted(count, 'occasion')} in 30 days hardware incidents of node {node.name} and its GPUs "
+        f"opened; on the median node on {usual:g}. What put it right did not last: have it examined before it gets "
+        "large jobs again.",
         evidence=(
-            Evidence("incidents of this node", str(count), "in 30 days", "stored incidents of Node and GPU"),
+            Evidence(
+                "failures of this node", str(count), "in 30 days", "stored hardware incidents of Node and GPU"
+            ),
             Evidence("median of the other nodes", f"{usual:g}", "in 30 days", f"{others} nodes"),
         ),
         confidence=Confidence.MEDIUM,

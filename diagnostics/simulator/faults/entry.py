@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from diagnostics.simulator.world import World
 
@@ -27,6 +28,9 @@ class Fault:
     """Rules that rightly find its consequences besides."""
     needs_prometheus: bool = False
     """Nothing but a Prometheus tells of it: exporters of GPU metrics do not."""
+    looks: tuple[timedelta, ...] = ()
+    """How long before its epoch polls have to have seen the cluster, the oldest first: only what was stored of them
+    tells of it."""
 
 
 def waiting(
@@ -53,3 +57,4 @@ class Twin:
     also: tuple[str, ...] = ()
     """Rules that rightly find something, though not what its fault's rule looks for."""
     needs_prometheus: bool = False
+    looks: tuple[timedelta, ...] = ()

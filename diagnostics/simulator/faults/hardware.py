@@ -18,7 +18,7 @@ SILENT_NODE, SILENT_INDEX = "gpu-07", 2
 ECC_NODE, ECC_INDEX = "gpu-12", 7
 
 
-def _mark(world: World, device: Device, xid: int) -> None:
+def mark(world: World, device: Device, xid: int) -> None:
     """The exporter shows the code from now on, and the device plugin gives the GPU up."""
     node = world.nodes[device.node]
     node.xids[device.uuid] = xid
@@ -29,7 +29,7 @@ def _fallen(world: World) -> None:
     """A GPU of a training gang falls off the bus, and the other ranks wait for it for ever."""
     device = world.nodes[FALLEN_NODE].devices[FALLEN_INDEX]
     if world.now >= world.before(SINCE):
-        _mark(world, device, 79)
+        mark(world, device, 79)
         world.nodes[FALLEN_NODE].fallen.add(device.uuid)
         world.workload("vision/seg-train").activity = "hung"
     world.expect("fatal-xid", device, "fallen off the bus")
@@ -38,7 +38,7 @@ def _fallen(world: World) -> None:
 def _silent(world: World) -> None:
     device = world.nodes[SILENT_NODE].devices[SILENT_INDEX]
     if world.now >= world.before(SINCE):
-        _mark(world, device, 119)
+        mark(world, device, 119)
         world.workload("recsys/two-tower").activity = "hung"
     world.expect("fatal-xid", device, "the GPU's own processor does not answer")
 
@@ -49,7 +49,7 @@ def _uncontained(world: World) -> None:
     device = node.devices[ECC_INDEX]
     since = world.before(SINCE)
     if world.now >= since:
-        _mark(world, device, (95, 48)[(world.now - since) // AGAIN % 2])
+        mark(world, device, (95, 48)[(world.now - since) // AGAIN % 2])
     text = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
     pod = world.add("Pod", "robotics/grasp-train", single("grasp", 1), age=2 * HOUR)
     node.free.remove(device)

@@ -14,6 +14,9 @@ RETRY = 5 * MINUTE
 """A quiet cluster's scheduler tries an unschedulable pod about this often."""
 
 
+NO_ANSWER = 'Liveness probe failed: Get "http://{}:8000/health": context deadline exceeded'
+
+
 @dataclass(frozen=True)
 class Event:
     regarding: Json
@@ -81,14 +84,27 @@ def _of_pod(pod: SimPod, now: datetime) -> Iterator[Event]:
         text = f"Back-off restarting failed container {name} in pod {pod.name}_{pod.namespace}({pod.uid})"
         count = max(1, state.restarts * 20)
         yield _event(pod, "BackOff", text, "kubelet", start, max(since, start), count, "Warning")
-    if state.last_exit and (state.last_exit.code, state.last_exit.reason) == (137, "Error"):
-        end = state.last_exit.finished - seconds(31)
-        failed = f'Liveness probe failed: Get "http://{pod.address}:8000/health": context deadline exceeded'
-        yield _event(pod, "Unhealthy", failed, "kubelet", start, end, state.restarts * 6, "Warning")
-        killed = f"Container {app['name']} failed liveness probe, will be restarted"
-        yield _event(pod, "Killing", killed, "kubelet", start, end, state.restarts)
+    yield from _probes(pod, start, now)
     if state.deleted and state.deleted <= now:
         yield _event(pod, "Killing", f"Stopping container {app['name']}", "kubelet", state.deleted)
+
+
+def _probes(pod: SimPod, start: datetime, now: datetime) -> Iterator[Event]:
+    """What a probe gets, and that the kubelet ends the container for it, which it does for no readiness probe."""
+    state, name = pod.state, pod.workload.template.app["name"]
+    is_killed = state.last_exit is not None and (state.last_exit.code, state.last_exit.reason) == (
+        137,
+        "Error",
+    )
+    if not is_killed and not state.probe:
+        return
+    said = (state.probe or NO_ANSWER).format(pod.address)
+    end = state.last_exit.finished - seconds(31) if state.last_exit else now
+    yield _event(pod, "Unhealthy", said, "kubelet", start, end, max(1, state.restarts) * 6, "Warning")
+    if is_killed:
+        which = said.partition(" ")[0].lower()
+        killed = f"Container {name} failed {which} probe, will be restarted"
+        yield _event(pod, "Killing", killed, "kubelet", start, end, state.restarts)
 
 
 def _starts(pod: SimPod, start: datetime) -> Iterator[Event]:

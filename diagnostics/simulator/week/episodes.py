@@ -73,6 +73,7 @@ EPISODES: dict[str, Episode] = {
     "gpu-memory-peaks": Episode((Span(FRI + 22, 9),), age=6 * HOUR, node=_SHARED),
     "gpu-memory-growing": Episode((Span(SAT + 8, 9),), age=6 * HOUR, node=_SHARED),
     "refused-pod": Episode((Span(SUN + 8, 6),), node=_SHARED),
+    "probe-before-loaded": Episode((Span(SUN + 15, 8),), age=3 * HOUR, node=_SHARED),
 }
 
 LOOK_ALIKES = ("warm-standby", "application-xid", "standing-xid", "liveness-killed")

@@ -13,7 +13,7 @@ GPUS = tuple(gpu(0, f"gpu-{n}") for n in range(1, 6))
 def test_names_the_repeat_offender() -> None:
     (finding,) = found("lemon-node", *NODES, *GPUS, past=Past(incidents={"gpu-3": 6, "gpu-1": 1}))
     assert (finding.subject.name, finding.cause) == ("gpu-3", "repeat-offender")
-    assert "6 incidents" in finding.summary
+    assert "On 6 occasions" in finding.summary
 
 
 @pytest.mark.parametrize(
