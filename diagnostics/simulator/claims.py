@@ -10,6 +10,10 @@ ZONE = "eu-north-1a"
 """Where all nodes are."""
 
 
+MOST_ATTACHED = 25
+"""Volumes that a node can attach."""
+
+
 @dataclass(frozen=True)
 class SimClass:
     name: str
@@ -38,6 +42,8 @@ class SimClaim:
     size: str = "500Gi"
     selected_node: str = ""
     """The provisioner was asked to make the volume for this node."""
+    one_pod_only: bool = False
+    """Its access mode is ReadWriteOncePod."""
 
     @property
     def key(self) -> str:
@@ -72,9 +78,17 @@ def refusal_for_all(pod: SimPod, claims: Mapping[str, SimClaim]) -> str:
     return ""
 
 
-def refusal_of_node(found: Iterable[SimClaim]) -> str:
+def refusal_of_node(found: Iterable[SimClaim], node: str, bound: Iterable[SimPod]) -> str:
     """Why a node that has all else is refused; empty where the volumes can be reached from it."""
+    mounts = [(pod, f"{pod.namespace}/{name}") for pod in bound if pod.node for name in claims_of(pod)]
     for claim in found:
+        if claim.one_pod_only and any(key == claim.key for _, key in mounts):
+            return (
+                "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+            )
+        attached = {key for pod, key in mounts if pod.node == node}
+        if claim.key not in attached and len(attached) >= MOST_ATTACHED:
+            return "node(s) exceed max volume count"
         if claim.zone not in ("", ZONE):
             return "node(s) didn't match PersistentVolume's node affinity"
         if (

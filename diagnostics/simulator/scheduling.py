@@ -62,7 +62,9 @@ def explain(
     afterwards: Counter[str] = Counter()
     for node in nodes:
         found, is_curable = refusals(node, usage.get(node.name, {}), pod.workload)
-        if not found and (late := refusal_of_node(mounted) or refusal_by_pods(pod, node.name, bound)):
+        if not found and (
+            late := refusal_of_node(mounted, node.name, bound) or refusal_by_pods(pod, node.name, bound)
+        ):
             found = [late]
         if not found:
             raise ValueError(f"{pod.namespace}/{pod.name} waits although it fits on {node.name}")

@@ -27,9 +27,11 @@ from diagnostics.simulator.faults import (
     preemption,
     probes,
     queues,
+    quotas,
     refused,
     shared_memory,
     stranded,
+    volume_use,
     volumes,
 )
 from diagnostics.simulator.faults.entry import Fault, Twin
@@ -56,9 +58,11 @@ _FAMILIES = (
     refused,
     device_claims,
     volumes,
+    volume_use,
     crowding,
     pending,
     queues,
+    quotas,
     gang_scheduling,
 )
 

@@ -67,6 +67,21 @@ def _provisioner(world: World, *, answers: bool) -> None:
     _settle(world, pod, works=answers, cause="the provisioner of its claim does not answer")
 
 
+def _failing(world: World, *, fails: bool) -> None:
+    claim = world.claim("speech/checkpoints", "shared-files", age=AGE, is_bound=not fails)
+    if fails:
+        said = 'failed to provision volume with StorageClass "shared-files": rpc error: code = ResourceExhausted '
+        _says(world, claim, "ProvisioningFailed", f"{said}desc = storage quota is used up")
+    pod = _trainer(world, "speech/asr-train", "checkpoints")
+    _settle(world, pod, works=not fails, cause="the provisioner of its claim fails")
+
+
+def _local(world: World, *, exists: bool) -> None:
+    world.claim("recsys/cache", "local-nvme", age=AGE, is_bound=exists)
+    pod = _trainer(world, "recsys/cache-train", "cache")
+    _settle(world, pod, works=exists, cause="wants a local volume, of which none is left")
+
+
 def _zone(world: World, zone: str) -> None:
     world.claim("vision/tiles", "fast-block", age=AGE, zone=zone)
     pod = _trainer(world, "vision/tiles-train", "tiles")
@@ -97,6 +112,14 @@ FAULTS = (
         partial(_provisioner, answers=False),
     ),
     _fault(
+        "pending-provisioning", "provisioning-works", "speech/asr-train", "provisioner fails",
+        partial(_failing, fails=True),
+    ),
+    _fault(
+        "pending-local-volume", "local-volume-bound", "recsys/cache-train", "no local volume is left",
+        partial(_local, exists=False),
+    ),
+    _fault(
         "pending-volume-zone", "volume-near", "vision/tiles-train", "volume in another zone",
         partial(_zone, zone="eu-north-1b"),
     ),
@@ -108,6 +131,8 @@ FAULTS = (
 TWINS = (
     Twin("storage-class-exists", "its claim names a class that exists", partial(_class, storage_class="shared-files")),
     Twin("provisioner-answers", "the provisioner has made the volume", partial(_provisioner, answers=True)),
+    Twin("provisioning-works", "the provisioner has made the volume", partial(_failing, fails=False)),
+    Twin("local-volume-bound", "a local volume was there for it", partial(_local, exists=True)),
     Twin("volume-near", "its volume is where the nodes are", partial(_zone, zone=ZONE)),
     Twin("late-claim-bound", "selects nothing that no node has", partial(_late, is_late=False)),
 )  # fmt: skip

@@ -57,13 +57,20 @@ def children(world: World) -> dict[str, list[Json]]:
     return found
 
 
-def cluster_queue(world: World, name: str, gpus: int, used: int) -> None:
-    """A Kueue ClusterQueue with one flavour and a LocalQueue of the same name in every namespace that asks."""
+def cluster_queue(world: World, name: str, gpus: int, used: int, stop: str = "") -> None:
+    """A Kueue ClusterQueue with one flavour; a LocalQueue of the same name belongs to it. `stop`: its stop policy."""
     quota = {"name": GPU, "nominalQuota": str(gpus)}
     groups = [{"coveredResources": [GPU], "flavors": [{"name": FLAVOR, "resources": [quota]}]}]
     usage = [{"name": FLAVOR, "resources": [{"name": GPU, "total": str(used), "borrowed": "0"}]}]
-    spec = {"namespaceSelector": {}, "queueingStrategy": "BestEffortFIFO", "resourceGroups": groups}
+    spec: Json = {"namespaceSelector": {}, "queueingStrategy": "BestEffortFIFO", "resourceGroups": groups}
     active = {"type": "Active", "status": "True", "reason": "Ready", "message": "Can admit new workloads"}
+    if stop:
+        spec["stopPolicy"] = stop
+        active |= {
+            "status": "False",
+            "reason": "Stopped",
+            "message": "Can't admit new workloads: is stopped.",
+        }
     status = {"conditions": [active], "flavorsReservation": usage, "flavorsUsage": usage}
     world.custom.append((("clusterqueues", KUEUE), _bare(world, "ClusterQueue", name, "", spec, status)))
 
@@ -74,16 +81,21 @@ def local_queue(world: World, namespace: str, name: str) -> None:
     world.custom.append((("localqueues", KUEUE), _bare(world, "LocalQueue", name, namespace, spec, status)))
 
 
-def kueue_workload(world: World, workload: Workload, queue: str, refused: str = "") -> None:
-    """What Kueue keeps of a job: admitted, or refused in its words."""
+def kueue_workload(
+    world: World, workload: Workload, queue: str, refused: str = "", *, is_active: bool = True
+) -> None:
+    """What Kueue keeps of a job: admitted, or refused in its words; not active: somebody took it out of the queue."""
     requests = {"requests": workload.template.requests()}
     template = {"spec": {"containers": [{"name": "main", "resources": requests}]}}
     spec: Json = {
-        "active": True,
+        "active": is_active,
         "queueName": queue,
         "podSets": [{"name": "main", "count": workload.replicas, "template": template}],
     }
     status: Json = {"conditions": [_condition("QuotaReserved", False, "Pending", workload, refused)]}
+    if not is_active:
+        evicted = _condition("Evicted", True, "Deactivated", workload, "The workload is deactivated")
+        status["conditions"].append(evicted)
     if not refused:
         said = (
             ("QuotaReserved", f"Quota reserved in ClusterQueue {queue}"),
@@ -102,8 +114,10 @@ def kueue_workload(world: World, workload: Workload, queue: str, refused: str = 
     world.custom.append((("workloads", KUEUE), one))
 
 
-def volcano_queue(world: World, name: str, state: str = "Open") -> None:
-    spec, status = {"weight": 1, "reclaimable": True}, {"state": state, "allocated": {GPU: "0"}}
+def volcano_queue(world: World, name: str, state: str = "Open", *, most: int = 0, used: int = 0) -> None:
+    """`most`: GPUs that it may use; 0: as many as there are."""
+    spec: Json = {"weight": 1, "reclaimable": True} | ({"capability": {GPU: str(most)}} if most else {})
+    status = {"state": state, "allocated": {GPU: str(used)}}
     world.custom.append((("queues", VOLCANO), _bare(world, "Queue", name, "", spec, status)))
 
 

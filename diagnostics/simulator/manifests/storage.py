@@ -87,6 +87,8 @@ def _class(world: World, one: SimClass) -> Json:
 
 
 def _mode(claim: SimClaim) -> str:
+    if claim.one_pod_only:
+        return "ReadWriteOncePod"
     return _MODE.get(claim.of_class.provisioner if claim.of_class else "", "ReadWriteMany")
 
 
