@@ -94,14 +94,15 @@ def seen(*faults: str, nodes: int = 12) -> Snapshot:
     if any(needs) and not all(needs):
         shot = with_usage_of(look(config), shot)
     remembered = tuple(slug for slug in faults if entries[slug].looks)
-    return with_history_of(shot, remembered, nodes) if remembered else shot
+    return with_history_of(shot, remembered) if remembered else shot
 
 
-def with_history_of(shot: Snapshot, faults: tuple[str, ...], nodes: int) -> Snapshot:
-    """The same moment, told besides of the incidents that an installation stored when it polled these faults before."""
+def with_history_of(shot: Snapshot, faults: tuple[str, ...]) -> Snapshot:
+    """The same moment, told besides of the incidents that an installation stored when it polled these faults before,
+    on the smallest cluster: nodes are called the same in a larger one."""
     entries: dict[str, Fault | Twin] = {**CATALOGUE, **TWINS}
     looks = sorted({look for slug in faults for look in entries[slug].looks}, reverse=True)
-    config = WorldConfig(faults=faults, nodes=nodes, epoch=START + (POLLS - 1) * STEP)
+    config = WorldConfig(faults=faults, epoch=START + (POLLS - 1) * STEP)
     past = msgspec.structs.replace(shot.past, incidents=incidents_after(config, looks))
     return msgspec.structs.replace(shot, past=past)
 

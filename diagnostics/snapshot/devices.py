@@ -251,7 +251,7 @@ class Past(Struct, frozen=True, kw_only=True):
     mig_pending: dict[str, datetime] = {}
     """Node -> since when polls have seen its MIG configuration pending."""
     incidents: dict[str, int] = {}
-    """Node -> how often an incident of it or of its GPUs opened in the last 30 days."""
+    """Node -> on how many occasions of the last 30 days an incident of its hardware opened."""
     host_peaks: dict[str, HostPeak] = {}
     """`Kind/namespace/name/container` of a root owner -> its peak of the last seven days; at most 2,000."""
     memory_peaks: dict[str, MemoryPeak] = {}

@@ -1,5 +1,6 @@
 """A cluster in which everything is called something else, its rules' advice, and whether the names survive in it."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -7,7 +8,7 @@ import msgspec
 
 from diagnostics.findings import Diagnosis, Finding
 from diagnostics.fixes import Step
-from diagnostics.snapshot import Container, Snapshot
+from diagnostics.snapshot import Container, Event, Snapshot
 from tests.struct_walk import mapped
 
 FIRST, LAST = "\N{MATHEMATICAL LEFT WHITE SQUARE BRACKET}", "\N{MATHEMATICAL RIGHT WHITE SQUARE BRACKET}"
@@ -28,6 +29,7 @@ HOLDS_NAMES = frozenset(
     }
     | {"storage_class"}
     | {"holders", "members", "logs_read", "selected_node", "pod_group", "queue", "pods", "nodes", "consumers"}
+    | {"parent", "cluster_queue"}
     | {"pool", "device_class", "resource_claims", "claim_templates", "claims"}
     | {"last_active", "xids", "fitted", "incidents", "memory_peaks"}
 )
@@ -53,6 +55,10 @@ NAMING_LABELS = frozenset(
     }
 )
 """Labels and annotations whose value is the name of an object: a group, a queue, a job."""
+
+
+_KILLED = re.compile(r"Container (\S+) failed (?:liveness|startup) probe")
+"""The kubelet names the container that it kills in these words alone."""
 
 
 class Advice(NamedTuple):
@@ -115,6 +121,9 @@ def _with_names(item: Any, names: Mapping[str, str]) -> Any:
         new["spec"] = _spec(item.spec, names)
     for field in {"labels", "annotations"} & set(item.__struct_fields__):
         new[field] = _spec(getattr(item, field), names)
+    if isinstance(item, Event) and (said := _KILLED.match(item.message)):
+        name = names.get(said[1], said[1])
+        new["message"] = f"Container {name}{item.message[said.end(1) :]}"
     return msgspec.structs.replace(item, **new) if new else item
 
 
