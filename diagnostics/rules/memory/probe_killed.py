@@ -33,7 +33,7 @@ from diagnostics.fixes.rolling import old_pod_first
 from diagnostics.limits import Limits
 from diagnostics.quantities import span
 from diagnostics.rules.base import rule
-from diagnostics.rules.memory.changes import change_container
+from diagnostics.rules.memory.changes import PATCHABLE, change_container
 from diagnostics.rules.memory.failing import probe_events
 from diagnostics.snapshot import Container, Event, Pod, Snapshot, Source
 from diagnostics.text import counted, listed, printable
@@ -221,18 +221,18 @@ def _change(case: _Case, probes: Mapping[str, Any]) -> Step:
             (f" {name} usually serves {path}." for name, path in _USUAL.items() if name in container.image),
             "",
         )
-        lines = {
-            "name": container.name,
-            "livenessProbe": right,
-            "startupProbe": {**deepcopy(right), **_BUDGET},
-        }
+        probe = {"livenessProbe": right, "startupProbe": {**deepcopy(right), **_BUDGET}}
+        owner = pod.root.kind if pod.root else "Pod"
+        lines: dict[str, Any] = {"containers": [{"name": container.name, **probe}]}
+        if owner in PATCHABLE | {"Pod", "Job", "CronJob"}:
+            lines = manifests.container_patch({container.name: probe}, kind=owner)
         return Step(
             kind=StepKind.FIX,
             title="Point the probe at a path and port that the server has",
             why=f"Take path and port from the server's log.{usual} The startup probe gives the model up to 30 minutes "
             "to load before the liveness probe begins. Changing the pod template restarts the pods.",
             risk=Risk.DISRUPTIVE,
-            manifest=manifests.to_yaml({"containers": [lines]}),
+            manifest=manifests.to_yaml(lines),
             expect="No Unhealthy event names this probe any more.",
         )
     if case.cause == UNHEALTHY:
