@@ -104,7 +104,7 @@ def test_the_role_reads_exactly_what_is_collected() -> None:
         "networking.k8s.io": {"networkpolicies"},
         "node.k8s.io": {"runtimeclasses"},
         "policy": {"poddisruptionbudgets"},
-        "scheduling.k8s.io": {"podgroups", "priorityclasses"},
+        "scheduling.k8s.io": {"podgroups", "priorityclasses", "workloads"},
         "storage.k8s.io": {"storageclasses"},
         "resource.k8s.io": {"deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"},
         "batch.volcano.sh": {"jobs"},

@@ -30,6 +30,8 @@ QUEUES: dict[str, tuple[ServedApi, ...]] = dict(
         _api("scheduling.volcano.sh", "PodGroup", "podgroups", "v1beta1"),
         _api("scheduling.x-k8s.io", "PodGroup", "podgroups", "v1alpha1"),
         _api("scheduling.k8s.io", "PodGroup", "podgroups", "v1", "v1beta1", "v1alpha2"),
+        # Kubernetes 1.35 alone: a Workload holds its pod groups; from v1alpha2 on they are objects of their own.
+        _api("scheduling.k8s.io", "Workload", "workloads", "v1alpha1"),
     )
 )
 """What holds jobs back, or starts their pods together."""

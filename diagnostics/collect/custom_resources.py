@@ -15,6 +15,9 @@ from diagnostics.collect.wire.kueue import (
 )
 from diagnostics.collect.wire.listing import ItemReader
 from diagnostics.collect.wire.pod_groups import (
+    GangWorkload,
+    GangWorkloadConverter,
+    GangWorkloadWire,
     PodGroupConverter,
     PodGroupWire,
     VolcanoQueueConverter,
@@ -22,7 +25,7 @@ from diagnostics.collect.wire.pod_groups import (
 )
 from diagnostics.snapshot import OperatorResource, PodGroup, Queue, QueuedWorkload, ServedApi, Workload
 
-Custom = Workload | Queue | QueuedWorkload | PodGroup | OperatorResource
+Custom = Workload | Queue | QueuedWorkload | PodGroup | GangWorkload | OperatorResource
 _POD_GROUPS = {
     "scheduling.volcano.sh": "volcano",
     "scheduling.x-k8s.io": "coscheduling",
@@ -50,7 +53,9 @@ def reader_of(resource: str) -> Callable[[ServedApi], ItemReader[Custom]]:
 def told_apart(found: Iterable[Custom]) -> CustomResources:
     kinds: dict[type, list[Custom]] = {}
     for one in found:
-        kinds.setdefault(type(one), []).append(one)
+        parts = one.pod_groups if isinstance(one, GangWorkload) else (one,)
+        for part in parts:
+            kinds.setdefault(type(part), []).append(part)
     each = (tuple(kinds.get(t, ())) for t in (Workload, Queue, QueuedWorkload, PodGroup, OperatorResource))
     return CustomResources(*each)  # type: ignore[arg-type]
 
@@ -66,6 +71,8 @@ def _operator_reader(api: ServedApi) -> ItemReader[Custom]:
 def _queue_reader(api: ServedApi) -> ItemReader[Custom]:
     if api.kind == "PodGroup":
         return ItemReader(PodGroupWire, PodGroupConverter(_POD_GROUPS[api.group], api.api_version))
+    if api.kind == "Workload" and api.group == "scheduling.k8s.io":
+        return ItemReader(GangWorkloadWire, GangWorkloadConverter(api.api_version))
     if api.kind == "Workload":
         return ItemReader(QueuedWorkloadWire, QueuedWorkloadConverter(api.api_version))
     if api.kind == "Queue":

@@ -128,11 +128,14 @@ def _lws_part(pod: Pod) -> str:
 
 
 def pod_group_key(pod: Pod) -> tuple[str, str, str]:
-    """System, namespace and name of the PodGroup object that the pod names; an empty name for none."""
+    """System, namespace and name of the PodGroup object that the pod names; an empty name for none.
+
+    Of a group in a Workload (`workload/group/replica`) the replicas, each a gang of its own, share one policy.
+    """
     label = pod.labels.get
     volcano = pod.annotations.get(_VOLCANO_GROUP) or pod.annotations.get(_VOLCANO_GROUP_OLD)
     if pod.pod_group:
-        return "native", pod.namespace, pod.pod_group
+        return "native", pod.namespace, "/".join(pod.pod_group.split("/")[:2])
     if volcano and not volcano.startswith("podgroup-"):
         return "volcano", pod.namespace, volcano
     return "coscheduling", pod.namespace, label(_COSCHEDULING[0]) or label(_COSCHEDULING[1]) or ""

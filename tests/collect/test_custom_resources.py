@@ -1,6 +1,7 @@
 """Queues, pod groups and the jobs of operators are read in the version that is served, and told when they are not."""
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,14 @@ from diagnostics.collect.wire.kueue import (
     QueuedWorkloadWire,
 )
 from diagnostics.collect.wire.listing import ItemReader, Skips, opened
-from diagnostics.collect.wire.pod_groups import PodGroupConverter, PodGroupWire
+from diagnostics.collect.wire.pod_groups import (
+    GangWorkloadConverter,
+    GangWorkloadWire,
+    PodGroupConverter,
+    PodGroupWire,
+)
 from diagnostics.masking import MASKED
+from diagnostics.rules import diagnose
 from diagnostics.snapshot import Snapshot, Source, SourceState
 from tests.builders import NOW
 from tests.fakes.replay import Replay, replaying
@@ -124,6 +131,75 @@ def test_native_pod_groups_are_read_in_the_version_that_is_served(tmp_path: Path
         ("native", "vit-huge", 8),
     }
     assert "scheduling.k8s.io/v1alpha2" in {api.api_version for api in snapshot.apis}
+
+
+def in_1_35(served: Replay) -> None:
+    """The recorded cluster as Kubernetes 1.35 shows it: no PodGroup objects, but Workloads that hold the groups."""
+
+    def versions(groups: Any) -> None:
+        group = next(one for one in groups["groups"] if one["name"] == "scheduling.k8s.io")
+        group["versions"] = [
+            {"groupVersion": f"scheduling.k8s.io/{v}", "version": v} for v in ("v1", "v1alpha1")
+        ]
+
+    def references(pods: Any) -> None:
+        for one in pods["items"]:
+            name = (one["spec"].pop("schedulingGroup", None) or {}).get("podGroupName")
+            if name:
+                one["spec"]["workloadRef"] = {"name": name, "podGroup": "workers"}
+
+    served.edits["/apis"] = versions
+    served.edits["/api/v1/pods"] = references
+    kinds = {"resources": [{"name": "workloads", "kind": "Workload", "namespaced": True, "verbs": ["list"]}]}
+    groups = [
+        item({"podGroups": [{"name": "workers", "policy": {"gang": {"minCount": count}}}]}, name=name)
+        for name, count in (("bert", 2), ("vit-huge", 8))
+    ]
+    for one in groups:
+        one["metadata"]["namespace"] = "research"
+    base = "/apis/scheduling.k8s.io/v1alpha1"
+    served.fault(base, Reply(json.dumps(kinds | {"groupVersion": "scheduling.k8s.io/v1alpha1"}).encode()))
+    served.fault(f"{base}/workloads", Reply(json.dumps({"metadata": {}, "items": groups}).encode()))
+
+
+def test_the_groups_in_workloads_of_1_35_are_read_and_their_pods_are_gangs(tmp_path: Path) -> None:
+    with replaying("native-gang") as served:
+        in_1_35(served)
+        snapshot = taken(served, tmp_path)
+
+    assert {(g.system, g.name, g.min_member) for g in snapshot.pod_groups} == {
+        ("native", "bert/workers", 2),
+        ("native", "vit-huge/workers", 8),
+    }
+    least = {gang.name.partition("/")[0]: gang.min_available for gang in snapshot.gangs}
+    assert least["bert"] == 2
+    assert least["vit-huge"] == 8
+    assert {gang.gang_scheduler for gang in snapshot.gangs} == {"native"}
+
+
+def test_the_gang_of_1_35_that_does_not_fit_waits_as_a_whole_and_the_stray_for_its_group(
+    tmp_path: Path,
+) -> None:
+    with replaying("native-gang") as served:
+        in_1_35(served)
+        target = Target(name="lab", kubeconfig=served.kubeconfig(tmp_path / "config"))
+        later = datetime.fromisoformat(
+            json.loads((served.folder / "index.json").read_text())["recordedAt"]
+        ) + timedelta(minutes=30)
+        seen = take_snapshot(target, clock=lambda: later, correct_skew=False).snapshot
+
+    causes = {f.cause for f in diagnose(seen).findings if f.slug == "pending-gpu-pod"}
+    assert causes == {"gang-does-not-fit", "pod-group-missing"}
+
+
+def test_a_group_in_a_workload_has_its_policy_and_owner_and_a_broken_one_is_skipped() -> None:
+    ref = {"apiGroup": "batch", "kind": "Job", "name": "train"}
+    spec = {"controllerRef": ref, "podGroups": [{"name": "g", "policy": {"basic": {}}}, {"name": "h"}]}
+    broken = item({"podGroups": [{"name": "g", "policy": {"gang": {"minCount": -1}}}]}, name="bad")
+    [found], skips = read(GangWorkloadWire, GangWorkloadConverter("v"), item(spec), broken)
+    assert [(g.name, g.min_member) for g in found.pod_groups] == [("a/g", None), ("a/h", None)]
+    assert found.pod_groups[0].owners[0].name == "train"
+    assert skips.total == 1
 
 
 def test_a_cluster_without_these_kinds_is_not_asked_for_them(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
-"""Volcano's Queues, and the pod groups of three gang schedulers."""
+"""Volcano's Queues, and the pod groups of three gang schedulers, Kubernetes' own in both of its forms."""
 
 from typing import Annotated
 
 import msgspec
 
 from diagnostics.collect.wire.metadata import Amounts, ConditionWire, MetaWire, Parts, Wire
-from diagnostics.snapshot import PodGroup, Queue
+from diagnostics.snapshot import OwnerKey, PodGroup, Queue
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -102,4 +102,59 @@ class PodGroupConverter:
             queue=spec.queue or "",
             phase=status.phase or "",
             conditions=self._parts.conditions(status.conditions),
+        )
+
+
+class _ControllerRef(Wire):
+    kind: str
+    name: str
+
+
+class _GroupInWorkload(Wire):
+    name: str
+    policy: _Policy | None = None
+
+
+class _GangWorkloadSpec(Wire):
+    """KEP-4671 in `scheduling.k8s.io/v1alpha1`."""
+
+    controller_ref: _ControllerRef | None = None
+    pod_groups: tuple[_GroupInWorkload, ...] = ()
+
+
+class GangWorkloadWire(Wire):
+    metadata: MetaWire
+    spec: _GangWorkloadSpec
+
+
+class GangWorkload(msgspec.Struct, frozen=True):
+    """The pod groups of one Workload, named as their pods name them: `workload/group`."""
+
+    pod_groups: tuple[PodGroup, ...]
+
+
+class GangWorkloadConverter:
+    """Converts one list of Kubernetes' own Workloads, which hold pod groups with a policy each."""
+
+    def __init__(self, api_version: str) -> None:
+        self._api_version = api_version
+        self._parts = Parts()
+
+    def __call__(self, wire: GangWorkloadWire) -> GangWorkload:
+        meta, ref = wire.metadata, wire.spec.controller_ref
+        namespace = self._parts.text(meta.namespace)
+        owners = (OwnerKey(ref.kind, namespace, ref.name),) if ref is not None else ()
+        return GangWorkload(
+            tuple(
+                PodGroup(
+                    system="native",
+                    namespace=namespace,
+                    name=f"{meta.name}/{group.name}",
+                    api_version=self._api_version,
+                    owners=owners,
+                    created_at=meta.creation_timestamp,
+                    min_member=group.policy.gang.min_count if group.policy and group.policy.gang else None,
+                )
+                for group in wire.spec.pod_groups
+            )
         )

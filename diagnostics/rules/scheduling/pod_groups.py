@@ -32,7 +32,9 @@ def is_known_missing(pod: Pod, snapshot: Snapshot) -> bool:
     system, _, name = pod_group_key(pod)
     if not name or group_of(pod, snapshot) is not None:
         return False
-    read = any(api.resource == "podgroups" and api.group == _API[system] for api in snapshot.apis)
+    # A slash is in no object's name: the group stands in a Workload, which one version serves.
+    kept_in = "workloads" if system == "native" and "/" in name else "podgroups"
+    read = any(api.resource == kept_in and api.group == _API[system] for api in snapshot.apis)
     return read and snapshot.source(Source.CUSTOM).state.is_usable
 
 
@@ -52,7 +54,10 @@ def too_few(pod: Pod, snapshot: Snapshot, words: Refusal | None) -> Reading | No
     said = _SIBLINGS.search(words.text) if words is not None else None
     if group is not None and group.min_member is not None and snapshot.source(Source.PODS).state == "ok":
         least = group.min_member
-        there = sum(pod_group_key(other) == key and other.phase != "Failed" for other in snapshot.pods)
+        there = sum(
+            pod_group_key(other) == key and other.pod_group == pod.pod_group and other.phase != "Failed"
+            for other in snapshot.pods
+        )
     elif said is not None:
         there, least = int(said[1]), int(said[2])
     else:
