@@ -208,3 +208,14 @@ def test_hostile_titles_and_reasons_are_text(browser: Client, name: str) -> None
         for tag, attributes in read.elements:
             assert tag not in {"img", "b", "iframe", "style"}
             assert not [attribute for attribute in attributes if attribute.startswith("on")]
+
+
+def test_groups_without_any_waste_need_no_reasons(browser: Client) -> None:
+    ledger = Ledger(polled())
+    ledger.add(5, 1, 0, State.EFFECTIVE, H, 0)
+    ledger.complete(6)
+
+    page = flat(browser.get(f"{URL}?by=workload").content.decode())
+
+    assert "job-1 Job in space-1" in page
+    assert "No workload wasted GPU time in this period" in page
