@@ -15,7 +15,7 @@ from diagnostics.findings import Diagnosis
 from diagnostics.fixes.diffs import as_text, own_manifest
 from diagnostics.rules import diagnose
 from diagnostics.simulator.faults import CATALOGUE
-from diagnostics.snapshot import Snapshot
+from diagnostics.snapshot import Snapshot, Workload
 from tests.fixes.patching import with_diff
 from tests.fixes.renamed import Advice, advice, renamed, texts, torn
 from tests.simulated import ROOMY, seen
@@ -64,12 +64,23 @@ def strings(one: Advice) -> Iterator[str]:
         yield from texts(document)
 
 
+def changed_by(one: Advice, whole: Snapshot) -> Iterator[Workload]:
+    """Workloads that the step's manifest names; lines without a kind are the subject's."""
+    of = one.finding.subject
+    for body in yaml.safe_load_all(one.step.manifest):
+        named = body.get("metadata") or {}
+        key = (of.kind, of.namespace, of.name)
+        if "kind" in body:
+            key = (body["kind"], named.get("namespace", ""), named["name"])
+        if key in whole.workload_by_key:
+            yield whole.workload_by_key[key]
+
+
 def corrected(one: Advice, whole: Snapshot) -> Any:
     """The workload as the step's diff makes it; nothing where it has none."""
     if not one.step.diff:
         return None
-    subject = one.finding.subject
-    workload = whole.workload_by_key[subject.kind, subject.namespace, subject.name]
+    (workload,) = changed_by(one, whole)
     return yaml.safe_load(with_diff(as_text(own_manifest(workload)), one.step.diff))
 
 
