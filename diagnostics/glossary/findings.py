@@ -84,7 +84,8 @@ TERMS = (
         slug="verified",
         name="verified",
         meaning="The last 3 polls in which the rule could look at complete data did not find it any more. A poll "
-        "in which it could not look neither verifies nor refutes.",
+        "in which it could not look neither verifies nor refutes. Nor is anything verified where no pod of it is left "
+        "and nobody has checked a fix off: then it is resolved because its pods are gone or have ended.",
         unit="polls",
         source="ours",
         see=("not_evaluated", "success_rate"),

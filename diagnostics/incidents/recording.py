@@ -11,12 +11,13 @@ from django.db import transaction
 from django.db.models import Q
 
 from diagnostics.findings import Diagnosis, Finding, Severity, fingerprint
-from diagnostics.incidents.verification import VERIFIED_AFTER
+from diagnostics.incidents.cost import NO_WORKLOADS
+from diagnostics.incidents.verification import PODS_ENDED, PODS_GONE, VERIFIED_AFTER
 from diagnostics.models import Cluster, Incident, IncidentEvent
 from diagnostics.models.cluster import LATE_AT_MOST
 from diagnostics.quantities import span
 from diagnostics.rules import catalogue
-from diagnostics.snapshot import Snapshot
+from diagnostics.snapshot import Snapshot, Source, SourceState
 from diagnostics.storable import storable, storable_text
 
 RESOLVE_AFTER = 2
@@ -158,7 +159,8 @@ class _Poll:
             return
         self.changed.append(incident)
         if incident.absent_polls >= enough:
-            self._resolve(incident, f"not found by {incident.absent_polls} polls in a row")
+            ended = self.subjects.ended(incident)
+            self._resolve(incident, ended or f"not found by {incident.absent_polls} polls in a row")
 
     def _count_clear(self, incident: Incident) -> bool:
         """Complete data do not show it: that counts towards verifying its fix, until it is verified."""
@@ -249,7 +251,9 @@ class _Subjects:
     def __init__(self, snapshot: Snapshot) -> None:
         self.nodes = snapshot.node_by_name.keys()
         self.slots = {gpu.slot for gpu in snapshot.gpus}
-        self.owners = {(o.kind, o.namespace, o.name) for o in snapshot.pods_by_root}
+        self.owners = {(o.kind, o.namespace, o.name): pods for o, pods in snapshot.pods_by_root.items()}
+        self.pods = snapshot.pod_by_key
+        self.has_all_pods = snapshot.source(Source.PODS).state is SourceState.OK
 
     def shows(self, incident: Incident) -> bool:
         """The incident's node or GPU is there, or pods of its owner are."""
@@ -259,6 +263,19 @@ class _Subjects:
             case "GPU":
                 return incident.subject_name in self.slots
         return (incident.subject_kind, incident.subject_namespace, incident.subject_name) in self.owners
+
+    def ended(self, incident: Incident) -> str:
+        """What became of a workload's pods, where none that it was about and none that came after is left to wait or
+        to run; empty where one is, or nothing says.
+        """
+        named = incident.finding.get("pods", ())
+        if not named or not self.has_all_pods or incident.subject_kind in NO_WORKLOADS:
+            return ""
+        owner = (incident.subject_kind, incident.subject_namespace, incident.subject_name)
+        left = [self.pods[key] for key in named if key in self.pods] + self.owners.get(owner, [])
+        if not left:
+            return PODS_GONE
+        return PODS_ENDED if all(pod.is_finished for pod in left) else ""
 
 
 _UPDATED = [

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from diagnostics.models import Incident
 
+PODS_GONE = "its pods are gone"
+PODS_ENDED = "its pods have ended"
+"""Resolutions of what was not mended, as far as anybody knows: there is nothing left that could show it."""
 VERIFIED_AFTER = 3
 """Polls in a row in which the rule could look at complete data and did not see it (ours)."""
 
@@ -15,6 +18,8 @@ class Sight(StrEnum):
     CLEARING = "clearing"
     """Not seen, but by too few polls to be sure."""
     VERIFIED = "verified"
+    GONE = "gone"
+    """Its pods are no more, and nobody has checked a fix off."""
     NOT_EVALUATED = "not evaluated"
 
 
@@ -29,6 +34,8 @@ def verification(incident: Incident, last_taken_at: datetime | None) -> Verifica
     A poll in which the rule could not look, or looked at incomplete data without seeing it, neither verifies nor
     refutes anything.
     """
+    if incident.is_resolved and incident.resolution in {PODS_GONE, PODS_ENDED} and not incident.fix_status:
+        return Verification(Sight.GONE, f"resolved: {incident.resolution}")
     if incident.clear_polls >= VERIFIED_AFTER:
         words = f"verified: the last {VERIFIED_AFTER} polls no longer see it"
         return Verification(Sight.VERIFIED, words)

@@ -2,12 +2,13 @@
 
 import pytest
 
-from diagnostics.findings import Diagnosis
+from diagnostics.findings import Diagnosis, Subject
 from diagnostics.incidents.follow_up import check_step
 from diagnostics.incidents.steps import ShownStep
 from diagnostics.incidents.verification import Sight, verification
 from diagnostics.models import Cluster, User
-from tests.builders import owner, pod
+from diagnostics.snapshot import Source
+from tests.builders import owner, pod, statuses
 from tests.incidents.timeline import Timeline, exempted, failed, finding, partial, skipped, unjudged
 
 pytestmark = pytest.mark.django_db
@@ -144,3 +145,71 @@ def test_an_exemption_is_no_fix(timeline: Timeline, user: User) -> None:
         timeline.poll(found)
 
     assert timeline.events() == ["opened", "step checked", "resolved", "reopened"]
+
+
+def train(timeline: Timeline) -> None:
+    """The Job's finding, about a pod of it."""
+    timeline.pods = (pod(root=owner("Job", "train")),)
+    for _ in range(2):
+        timeline.poll([finding(pods=("research/train-0",))])
+
+
+def test_what_ended_because_its_pods_are_gone_is_not_called_verified(timeline: Timeline) -> None:
+    train(timeline)
+    timeline.pods = (pod("other-0"),)
+    timeline.poll()
+    said = [words(timeline)]
+    for _ in range(3):
+        timeline.poll()
+        said.append(words(timeline))
+
+    assert said == ["not seen by 1 of 3 polls yet", *["resolved: its pods are gone"] * 3]
+    assert timeline.incident().resolution == "its pods are gone"
+
+
+def test_what_ended_with_its_pods_says_so(timeline: Timeline) -> None:
+    train(timeline)
+    timeline.pods = (pod(root=owner("Job", "train"), phase="Succeeded"),)
+    for _ in range(3):
+        timeline.poll()
+
+    assert words(timeline) == "resolved: its pods have ended"
+
+
+@pytest.mark.parametrize("name", ["train-0", "train-1"])
+def test_what_is_no_longer_seen_of_pods_that_run_is_verified(timeline: Timeline, name: str) -> None:
+    train(timeline)
+    timeline.pods = (pod(name, root=owner("Job", "train")),)
+    for _ in range(3):
+        timeline.poll()
+
+    assert timeline.incident().resolution == "not found by 2 polls in a row"
+    assert words(timeline).startswith("verified")
+
+
+def test_pods_that_could_not_be_read_are_not_gone(timeline: Timeline) -> None:
+    train(timeline)
+    timeline.pods, timeline.sources = (), statuses(partial=[Source.PODS])
+    for _ in range(3):
+        timeline.poll()
+
+    assert timeline.incident().resolution == "not found by 2 polls in a row"
+
+
+def test_pods_that_a_node_no_longer_has_do_not_end_its_trouble(timeline: Timeline) -> None:
+    of = finding(subject=Subject("Node", "train"), pods=("research/train-0",))
+    for found in ([of], [of], [], []):
+        timeline.poll(found)
+
+    assert timeline.incident().resolution == "not found by 2 polls in a row"
+
+
+def test_a_checked_off_fix_that_took_the_pods_away_is_verified(timeline: Timeline, user: User) -> None:
+    train(timeline)
+    check_step(timeline.incident().pk, user, FIX)
+    timeline.pods = ()
+    for _ in range(3):
+        timeline.poll()
+
+    assert words(timeline).startswith("verified")
+    assert timeline.incident().resolution == "its pods are gone"

@@ -21,7 +21,7 @@ from diagnostics.fixes import Fix
 from diagnostics.incidents import Recorded, record
 from diagnostics.models import Cluster, Incident
 from diagnostics.snapshot import Pod, Snapshot
-from tests.builders import NOW
+from tests.builders import NOW, statuses
 
 IDENTITY = "3f1c0a52-7a64-4a6e-9a8a-1c1f5d1f0001"
 CODE = "GPU501"
@@ -84,6 +84,7 @@ class Timeline:
         self.at = NOW
         self.pods: tuple[Pod, ...] = ()
         """What the polls see of the cluster."""
+        self.sources = statuses()
 
     def poll(self, found: Diagnosis | Iterable[Finding] = (), after: timedelta = POLL) -> Recorded:
         self.at += after
@@ -91,7 +92,9 @@ class Timeline:
 
     def poll_at(self, at: datetime, found: Diagnosis | Iterable[Finding] = ()) -> Recorded:
         diagnosis = found if isinstance(found, Diagnosis) else Diagnosis(findings=tuple(found))
-        snapshot = Snapshot(taken_at=at, cluster_id=self.cluster.identity, pods=self.pods)
+        snapshot = Snapshot(
+            taken_at=at, cluster_id=self.cluster.identity, pods=self.pods, sources=self.sources
+        )
         return record(Cluster.objects.get(pk=self.cluster.pk), snapshot, diagnosis, holds=self.holds)
 
     def open(self, name: str = "train") -> Incident:
