@@ -9,12 +9,9 @@ import zstandard
 
 from diagnostics.collect.past import past_after
 from diagnostics.models import ArchiveState, Cluster, IncidentEvent
-from diagnostics.rules import catalogue
+from diagnostics.rules.failures import FAILURES_OVER, OCCASION, failure_codes
 from diagnostics.snapshot import Past, Snapshot
 
-INCIDENTS_OVER = timedelta(days=30)
-OCCASION = timedelta(hours=6)
-"""From the first sign of a failure until a node is repaired or back at work (ours)."""
 XIDS_OVER = timedelta(days=366)
 """At most kept; how much of it the next poll is told is a limit of the site."""
 MOST_BYTES = 256 * 2**20
@@ -55,7 +52,7 @@ def known(cluster: Cluster, xid_recent: timedelta) -> Past:
         for slot, xids in past.xids.items()
         if (kept := tuple(x for x in xids if x.last_at is not None and x.last_at >= earliest))
     }
-    incidents = incidents_by_node(cluster, past.taken_at - INCIDENTS_OVER)
+    incidents = incidents_by_node(cluster, past.taken_at - FAILURES_OVER)
     return msgspec.structs.replace(past, xids=recent, incidents=incidents)
 
 
@@ -67,9 +64,7 @@ def incidents_by_node(cluster: Cluster, since: datetime) -> dict[str, int]:
     rows = (
         IncidentEvent.objects.filter(
             incident__cluster=cluster,
-            incident__code__in=[
-                r.code for r in catalogue() if r.family == "hardware" and r.slug != "lemon-node"
-            ],
+            incident__code__in=failure_codes(),
             incident__subject_kind__in=("Node", "GPU"),
             at__gte=since,
             kind__in=(IncidentEvent.Kind.OPENED, IncidentEvent.Kind.REOPENED),

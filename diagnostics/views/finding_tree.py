@@ -1,4 +1,4 @@
-"""What explains a finding and what follows from it, as one tree from its root causes down."""
+"""What explains a finding and what follows from it, as one tree from its root causes down; and what is akin to it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from diagnostics.incidents.cost import NO_WORKLOADS
 from diagnostics.models import Cluster, Incident
+from diagnostics.views.finding_akin import AKIN_FIELDS, Akin, akin_of, akin_to
 from diagnostics.views.finding_groups import open_pairs
 from diagnostics.views.page import workload_url
 from diagnostics.views.subjects import subject_words
@@ -49,10 +50,13 @@ class Tree:
     """The finding's subject and those of its symptoms, as far as they are workloads."""
     more: int
     """Findings beyond those that are shown."""
+    akin: Akin
+    """What is not in the tree, but tells of the same subject."""
 
 
 _FIELDS = (
-    *("pk", "fingerprint", "severity", "title", "status", "severity_rank", "gpus"),
+    *AKIN_FIELDS,
+    *("severity_rank", "gpus"),
     *("subject_kind", "subject_namespace", "subject_name"),
 )
 
@@ -68,7 +72,10 @@ def tree_of(cluster: Cluster, incident: Incident) -> Tree:
     above = _reached(incident.pk, causes)
     below = _reached(incident.pk, symptoms)
     wanted = [incident.pk, *above, *(pk for pk in below if pk not in above)]
-    rows = {row["pk"]: row for row in Incident.objects.filter(pk__in=wanted[:MOST_SHOWN]).values(*_FIELDS)}
+    shown = set(wanted[:MOST_SHOWN])
+    either = Q(pk__in=shown) | Q(pk__in=akin_to(cluster, incident).values("pk"))
+    found = list(Incident.objects.filter(either).values(*_FIELDS))
+    rows = {row["pk"]: row for row in found if row["pk"] in shown}
     maker = _Branches(cluster.slug, incident.pk, rows, symptoms)
     # Where causes run in a circle nothing is a root: then the tree begins with the finding itself.
     heads = [pk for pk in above if pk in rows and not causes.get(pk, set()) & rows.keys()]
@@ -79,6 +86,7 @@ def tree_of(cluster: Cluster, incident: Incident) -> Tree:
         causes=roots if heads else (),
         workloads=_workloads(cluster.slug, (rows[pk] for pk in (incident.pk, *below) if pk in rows)),
         more=len(wanted) - len(rows),
+        akin=akin_of(cluster, incident, (row for row in found if row["pk"] not in shown)),
     )
 
 
