@@ -138,10 +138,10 @@ class _Poll:
             incident.status, incident.reopened_at = Status.OPEN, self.at
             incident.resolved_at, incident.resolution = None, ""
             incident.reopened_count += 1
-            self._event(incident, Kind.REOPENED, severity=finding.severity.value)
+            self._event(incident, Kind.REOPENED, **_as_opened(finding))
         elif is_held:
             incident.status, incident.opened_at = Status.OPEN, self.at
-            self._event(incident, Kind.OPENED, severity=finding.severity.value)
+            self._event(incident, Kind.OPENED, **_as_opened(finding))
         if not incident.is_resolved:
             _describe(incident, finding, self.at)
 
@@ -193,7 +193,7 @@ class _Poll:
 
     def _resolve(self, incident: Incident, reason: str) -> None:
         incident.status, incident.resolved_at, incident.resolution = Status.RESOLVED, self.at, reason
-        self._event(incident, Kind.RESOLVED, reason=reason)
+        self._event(incident, Kind.RESOLVED, reason=reason, title=incident.title)
 
     def _note_change(self, incident: Incident, kind: str, before: str, after: str) -> None:
         if before != after:
@@ -283,6 +283,10 @@ _UPDATED = [
     for name in (f.attname for f in Incident._meta.concrete_fields)
     if name not in {"id", "cluster_id", "fingerprint", "first_seen", "assignee_id"}
 ]
+
+
+def _as_opened(finding: Finding) -> dict[str, str]:
+    return {"severity": finding.severity.value, "title": storable_text(finding.title)}
 
 
 def _describe(incident: Incident, finding: Finding, at: datetime) -> None:

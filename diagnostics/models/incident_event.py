@@ -58,9 +58,9 @@ class IncidentEvent(models.Model):
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     """None: the polls themselves."""
     data = models.JSONField(default=dict)
-    """Changes `{"from", "to"}`; opened `{"severity"}`; resolved `{"reason"}`; assigned `{"to"}`, a user's name or
-    empty; comments `{"text"}`; steps `{"step", "number", "kind", "title"}` as they were shown (`incidents.steps`);
-    fixes verified `{"cause"}` and failed `{"cause", "was_verified"}`.
+    """Changes `{"from", "to"}`; opened `{"severity", "title"}`; resolved `{"reason", "title"}`; assigned `{"to"}`, a
+    user's name or empty; comments `{"text"}`; steps `{"step", "number", "kind", "title"}` as they were shown
+    (`incidents.steps`); fixes verified `{"cause"}` and failed `{"cause", "was_verified"}`.
     """
 
     objects = IncidentEventQuerySet.as_manager()

@@ -1,6 +1,7 @@
 """What happened to a node and its devices: changes, who held them, and what Kubernetes said. Each list is bounded."""
 
 import itertools
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -101,13 +102,29 @@ def changes_of(cluster: Cluster, node: str, slot: str = "") -> tuple[Change, ...
 
 
 def _joined(changes: Iterable[Change]) -> Iterator[Change]:
-    """Restarts of one operator pod that follow each other as one, from the first to the last."""
-    for (kind, subject), run in itertools.groupby(changes, key=lambda change: (change.kind, change.subject)):
+    """Restarts of one operator pod that follow each other as one, from the first to the last; where their count falls,
+    another run begins.
+    """
+    for (kind, subject), found in itertools.groupby(
+        changes, key=lambda change: (change.kind, change.subject)
+    ):
         if kind != ChangeKind.OPERATOR_POD_RESTARTED.words or not subject:
-            yield from run
+            yield from found
             continue
-        newest, *older = run
-        yield replace(newest, before=older[-1].before, times=1 + len(older)) if older else newest
+        newest, *run = found
+        for older in run:
+            if has_fallen(older.after, newest.before):
+                yield newest
+                newest = older
+            else:
+                newest = replace(newest, before=older.before, times=newest.times + 1)
+        yield newest
+
+
+def has_fallen(earlier: str, later: str) -> bool:
+    """The restarts that a change ended with are more than those that the next one began with: they count anew."""
+    before, after = (re.search(r"(\d+) restarts?$", words) for words in (earlier, later))
+    return before is not None and after is not None and int(before[1]) > int(after[1])
 
 
 def allocations_of(cluster: Cluster, node: str, most: int = ALLOCATIONS_READ) -> list[Allocation]:

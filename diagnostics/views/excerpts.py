@@ -93,7 +93,8 @@ def finding_excerpt(request: HtmxRequest, slug: str, finding_id: str) -> HttpRes
     page = FindingExcerptPage(
         frame=frame,
         now=now,
-        title=event.incident.title,
+        # Kept since some version only.
+        title=str(event.data.get("title") or event.incident.title),
         finding_url=f"{url}?{urlencode({'incident': event.incident.pk})}",
         moment=excerpt.moment,
         at=excerpt.at,

@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
+from django.db.models import Exists, OuterRef
+from django.db.models.functions import Greatest
 from django.http import Http404, HttpResponse
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -18,7 +20,7 @@ from diagnostics.incidents.cost import NO_WORKLOADS, Cost, cost_of, open_spans
 from diagnostics.incidents.outcomes import Outcomes, outcomes
 from diagnostics.incidents.steps import CheckedStep, checked, shown_steps, signed
 from diagnostics.incidents.verification import Verification, verification
-from diagnostics.models import Cluster, Incident, IncidentEvent, User
+from diagnostics.models import Backfill, Cluster, Incident, IncidentEvent, User
 from diagnostics.rules import catalogue
 from diagnostics.views.cause_words import cause_words
 from diagnostics.views.device_history import owners_of
@@ -97,6 +99,8 @@ class FindingDetailPage(Page):
     cause: str
     """In words."""
     cost: Cost
+    is_cost_growing: bool
+    """Some of that time is still being back-filled."""
     subject_url: str
     """Of the subject's page; empty where there is none."""
     exception_url: str
@@ -137,6 +141,8 @@ class Shown(NamedTuple):
     incident: Incident
     complete_through: datetime | None
     """Of the cluster's ledger."""
+    is_filling: bool
+    """Some of the time in which it was open is still being back-filled."""
 
 
 def incident_of(cluster: Cluster, finding_id: str, pk: str) -> Shown:
@@ -146,12 +152,18 @@ def incident_of(cluster: Cluster, finding_id: str, pk: str) -> Shown:
         known = known.filter(pk=int(pk)) if is_key(pk) else known.none()
     # The books of a ledger are large, and none of this page's business.
     known = known.select_related("assignee", "cluster__ledger").defer("cluster__ledger__data")
-    incident = known.order_by("-first_seen", "-pk").first()
+    left = Backfill.objects.filter(
+        cluster=OuterRef("cluster"),
+        status__in=(Backfill.Status.WAITING, Backfill.Status.RUNNING),
+        start__lt=OuterRef("last_seen"),
+        done_from__gt=Greatest("start", OuterRef("opened_at")),
+    )
+    incident = known.annotate(is_filling=Exists(left)).order_by("-first_seen", "-pk").first()
     if incident is None:
         msg = "There is no such finding, or it has not lasted long enough to count."
         raise Http404(msg)
     ledger = getattr(incident.cluster, "ledger", None)
-    return Shown(incident, ledger and ledger.complete_through)
+    return Shown(incident, ledger and ledger.complete_through, getattr(incident, "is_filling", False))
 
 
 def is_key(text: str) -> bool:
@@ -207,6 +219,7 @@ def page_of(
         since=incident.open_since,
         cause=cause_words(finding.cause),
         cost=cost_of(cluster, incident, spans, finding.nodes, about.complete_through),
+        is_cost_growing=about.is_filling,
         subject_url=subject_url(cluster.slug, subject.kind, subject.namespace, subject.name),
         exception_url=_exception_url(cluster.slug, finding),
         nodes=tuple((name, node_url(cluster.slug, name)) for name in finding.nodes[:TOUCHED_SHOWN]),

@@ -21,6 +21,7 @@ from diagnostics.snapshot import State
 from diagnostics.usage.comparison import today_and_week
 from diagnostics.usage.weights import HOUR_MS
 from diagnostics.views.bars import Segment, bar
+from diagnostics.views.device_history import has_fallen
 from diagnostics.views.latest import NOTHING_YET, read_devices, read_workloads
 from diagnostics.views.page import HtmxRequest, Page, frame_of, node_url, render_page
 
@@ -103,10 +104,15 @@ class Change:
     at: datetime
     what: str
     subject: str
-    detail: str
     url: str
+    before: str = ""
+    after: str = ""
     times: int = 1
-    """How often, within what was looked at: a crash loop is one line."""
+    """How often, within what was looked at: a crash loop is one line, from the first restart to the last."""
+
+    @property
+    def detail(self) -> str:
+        return " → ".join(filter(None, (self.before, self.after)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +264,8 @@ def _changes(cluster: Cluster, since: datetime) -> tuple[Change, ...]:
             at=at,
             what=ChangeKind(kind).words,
             subject=subject,
-            detail=" → ".join(filter(None, (before, after))),
+            before=before,
+            after=after,
             url=node_url(cluster.slug, node or ""),
         )
         for at, kind, subject, before, after, node in TopologyChange.objects.filter(
@@ -273,7 +280,6 @@ def _changes(cluster: Cluster, since: datetime) -> tuple[Change, ...]:
             at=at,
             what=f"finding {kind}",
             subject=title,
-            detail="",
             url=reverse("finding_detail", args=[cluster.slug, fingerprint]),
         )
         for at, kind, title, fingerprint in events.values_list(
@@ -284,9 +290,20 @@ def _changes(cluster: Cluster, since: datetime) -> tuple[Change, ...]:
 
 
 def _once_each(changes: list[Change]) -> tuple[Change, ...]:
-    """The latest of each subject and kind, and how often it happened."""
-    times = Counter((change.what, change.subject) for change in changes)
+    """The latest of each subject and kind, and how often it happened. Of restarts, from the first on since their count
+    fell last.
+    """
     latest: dict[tuple[str, str], Change] = {}
+    told: set[tuple[str, str]] = set()
     for change in changes:
-        latest.setdefault((change.what, change.subject), change)
-    return tuple(replace(change, times=times[key]) for key, change in latest.items())
+        key = change.what, change.subject
+        newer = latest.setdefault(key, change)
+        if newer is change or key in told:
+            continue
+        if change.what != ChangeKind.OPERATOR_POD_RESTARTED.words:
+            latest[key] = replace(newer, times=newer.times + 1)
+        elif has_fallen(change.after, newer.before):
+            told.add(key)
+        else:
+            latest[key] = replace(newer, before=change.before, times=newer.times + 1)
+    return tuple(latest.values())

@@ -1,5 +1,6 @@
 """Status: which sources answered, what cannot be seen and the line that cures it, and how the last polls went."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
@@ -26,6 +27,9 @@ from diagnostics.views.sparkline import Sparkline, sparkline
 
 POLLS_SHOWN = 20
 POLLS_DRAWN = 120
+NEWEST = 8
+FAR_FROM_USUAL = 2
+"""Times as long, or as short, that the newest of them take (ours)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +74,10 @@ class Durations:
     failed: int
     usual: timedelta
     longest: timedelta
+    newest: int
+    """How many the newest of them are that `lately` is about."""
+    lately: timedelta | None
+    """What is usual of those, where it is far from what is usual of all."""
     since: datetime
 
 
@@ -216,6 +224,7 @@ def _durations(cluster: Cluster) -> Durations | None:
     if not polls:
         return None
     took = [length for _, length, _ in polls]
+    usual, lately = _usual(took), _usual(took[-NEWEST:])
     return Durations(
         chart=sparkline(
             [length.total_seconds() for length in took],
@@ -227,10 +236,16 @@ def _durations(cluster: Cluster) -> Durations | None:
         ),
         count=len(polls),
         failed=sum(failed for _, _, failed in polls),
-        usual=timedelta(seconds=median(length.total_seconds() for length in took)),
+        usual=usual,
         longest=max(took),
+        newest=NEWEST,
+        lately=None if usual / FAR_FROM_USUAL <= lately <= usual * FAR_FROM_USUAL else lately,
         since=polls[0][0],
     )
+
+
+def _usual(took: Sequence[timedelta]) -> timedelta:
+    return timedelta(seconds=median(length.total_seconds() for length in took))
 
 
 def _words(length: timedelta) -> str:

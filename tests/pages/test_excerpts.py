@@ -67,6 +67,15 @@ def test_the_timeline_leads_to_what_was_seen_when_it_opened(browser: Client, of:
     assert "nccl-timeout NCCL WARN" in text
 
 
+def test_it_has_the_title_of_then(browser: Client, of: Cluster) -> None:
+    polled(finding(title="All is lost"), of=of, seen=snapshot(node()))
+
+    text = browser.get(link(browser)).content.decode()
+
+    assert FINDING.title in text
+    assert "All is lost" not in text
+
+
 def test_it_is_the_same_page_for_htmx_and_leads_back(browser: Client, of: Cluster) -> None:
     text = browser.get(link(browser), headers=HTMX).content.decode()
 

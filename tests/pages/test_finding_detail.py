@@ -11,6 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from diagnostics.findings import Finding, Subject
 from diagnostics.fixes import Fix, Risk, StepKind
 from diagnostics.models import (
+    Backfill,
     Cluster,
     GpuModel,
     Incident,
@@ -368,4 +369,22 @@ def test_without_a_rate_the_sum_stands_alone(browser: Client) -> None:
 
     assert "none, or not known" not in text
     assert "5 GPU-hours" in text
-    assert "how many GPUs this finding wastes at any moment, its rule does not say" in text
+    assert "How many of its GPUs are wasted because of this finding alone, is not counted." in text
+
+
+@pytest.mark.parametrize(
+    ("hours", "done", "status", "is_said"),
+    [(9, 1, "running", True), (9, 1, "done", False), (9, 9, "waiting", False), (9, 3, "running", False)],
+)
+def test_a_cost_that_grows_by_back_filling_says_so(
+    browser: Client, hours: int, done: int, status: str, is_said: bool
+) -> None:
+    of = polled(SYMPTOM, at=ago(hours=2))
+    ledger(of, 2.5)
+    span = {"start": ago(hours=hours), "done_from": ago(hours=done), "end": NOW}
+    Backfill.objects.create(cluster=of, status=status, **span)
+    Incident.objects.update(last_seen=NOW)
+
+    text = flat(detail(browser, SYMPTOM))
+
+    assert ("Some of that time is still being back-filled , and the figure grows by it" in text) == is_said

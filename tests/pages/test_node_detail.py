@@ -206,6 +206,18 @@ def test_a_crash_loop_is_one_line_from_its_first_restart_to_its_last(browser: Cl
     assert "Operator pod restarted 5 × plugin on gpu-1 0 restarts → 5 restarts" in text
 
 
+def test_restarts_whose_count_falls_begin_another_line(browser: Client) -> None:
+    row = node_row(polled(seen=of_one(gpu(0))))
+    for minutes, before, after in ((4, 214, 215), (3, 215, 216), (2, 0, 1), (1, 1, 2)):
+        counts = {"before": f"{before} restarts", "after": f"{after} restart" + ("" if after == 1 else "s")}
+        change(row, "operator pod restarted", ago(minutes=minutes), "plugin on gpu-1", **counts)
+
+    text = flat(page(browser))
+
+    assert "Operator pod restarted 2 × plugin on gpu-1 0 restarts → 2 restarts" in text
+    assert "Operator pod restarted 2 × plugin on gpu-1 214 restarts → 216 restarts" in text
+
+
 def test_a_node_that_is_gone_keeps_its_page_and_history(browser: Client) -> None:
     of = polled(seen=snapshot(node("gpu-2")))
     row = node_row(of, last_seen=ago(days=2), removed_at=ago(days=2), model="A100", driver="535.1")

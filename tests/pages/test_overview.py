@@ -113,11 +113,27 @@ def test_a_crash_loop_is_one_line(browser: Client) -> None:
             at=NOW - timedelta(minutes=number + 1),
             kind="operator pod restarted",
             subject="device-plugin on gpu-7",
+            before=f"{8 - number} restarts",
             after=f"{9 - number} restarts",
         )
     found = text(browser)
     assert found.count("device-plugin on gpu-7") == 1
-    assert "operator pod restarted 5 × device-plugin on gpu-7 9 restarts" in found
+    assert "operator pod restarted 5 × device-plugin on gpu-7 4 restarts → 9 restarts" in found
+
+
+def test_restarts_are_told_since_their_count_fell(browser: Client) -> None:
+    lab = polled()
+    for minutes, before, after in ((1, 1, 2), (2, 0, 1), (3, 215, 216)):
+        TopologyChange.objects.create(
+            cluster=lab,
+            at=NOW - timedelta(minutes=minutes),
+            kind="operator pod restarted",
+            subject="device-plugin on gpu-7",
+            before=f"{before} restarts",
+            after=f"{after} restart" + ("" if after == 1 else "s"),
+        )
+
+    assert "operator pod restarted 2 × device-plugin on gpu-7 0 restarts → 2 restarts" in text(browser)
 
 
 def test_a_live_page_is_mostly_told_that_nothing_changed(browser: Client) -> None:
@@ -181,6 +197,18 @@ def test_compares_today_with_the_week_before(browser: Client) -> None:
     assert "wasted 2 0" in found
     assert "effective 6 5" in found
     assert "mean of the same hours of 1 day before" in found
+
+
+def test_days_that_are_not_known_are_not_counted(browser: Client) -> None:
+    lab = polled()
+    midnight = NOW.replace(hour=0, minute=0, second=0, microsecond=0)
+    hour(lab, midnight, State.EFFECTIVE, 6)
+    LedgerState.objects.create(cluster=lab, complete_through=midnight + timedelta(hours=1))
+
+    found = text(browser)
+
+    assert "no history" in found
+    assert "0 days before" not in found
 
 
 def test_today_is_unknown_while_no_hour_is_final(browser: Client) -> None:

@@ -258,6 +258,20 @@ def test_durations_of_polls_are_drawn_and_said(browser: Client) -> None:
     assert "mostly 2.0 s, at most 8.0 s; now one begins every 1 min. 1 failed" in flat(page)
 
 
+@pytest.mark.parametrize(("seconds", "is_said"), [(7.0, True), (2.5, False)])
+def test_the_newest_polls_are_told_apart_where_they_take_longer(
+    browser: Client, seconds: float, is_said: bool
+) -> None:
+    of = cluster()
+    for minutes in range(30, 0, -1):
+        took = timedelta(seconds=seconds if minutes <= 8 else 2)
+        observation(of, ago(minutes=minutes), finished_at=ago(minutes=minutes) + took)
+
+    said = f"mostly 2.0 s, at most {seconds} s, but the last 8 mostly {seconds} s; now" in flat(text(browser))
+
+    assert said == is_said
+
+
 def test_other_clusters_stand_beside_this_one(browser: Client) -> None:
     polled()
     other = cluster("prod", name="<i>prod</i>")

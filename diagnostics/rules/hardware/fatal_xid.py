@@ -169,5 +169,6 @@ def _evidence(
     held = listed(holders) if holders else "nobody"
     worked = max((w for g in gpus if (w := snapshot.past.last_active.get(g.slot))), default=None)
     if not holders and worked is not None:
-        held += f"; it worked last {span(snapshot.age(worked))} ago"
+        before = ", before any of these Xids" if worked < min(at for at, _, _ in fatal) else ""
+        held += f"; it worked last {span(snapshot.age(worked))} ago{before}"
     yield Evidence("held by", held, source=gpu.holder_source or "holders")

@@ -1,6 +1,6 @@
 """GPU101: only Xids that were seen to happen, recently, and that end the GPU's service."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -199,8 +199,13 @@ def test_names_a_newer_xid_than_the_one_that_leads() -> None:
 
 def test_says_when_a_gpu_that_nobody_holds_worked_last() -> None:
     device = sick(seen(95))
-    (finding,) = found(device, past=Past(last_active={device.slot: ago(hours=21)}))
-    assert {e.label: e.value for e in finding.evidence}["held by"] == "nobody; it worked last 21 h ago"
+
+    def held_by(worked: datetime) -> str:
+        (finding,) = found(device, past=Past(last_active={device.slot: worked}))
+        return {e.label: e.value for e in finding.evidence}["held by"]
+
+    assert held_by(ago(hours=21)) == "nobody; it worked last 21 h ago, before any of these Xids"
+    assert "before" not in held_by(ago(seconds=1))
 
 
 def test_says_how_much_of_the_window_was_sampled() -> None:
