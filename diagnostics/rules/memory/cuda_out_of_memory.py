@@ -33,7 +33,8 @@ from diagnostics.quantities import gib
 from diagnostics.rules.base import rule
 from diagnostics.rules.memory.failing import Failure, failures, signals_of_run
 from diagnostics.rules.memory.gpu_seen import Device, device_of
-from diagnostics.rules.memory.oom_advice import MEANINGS, TITLES, fix_for
+from diagnostics.rules.memory.oom_advice import MEANINGS, fix_for, title_of
+from diagnostics.rules.memory.oom_arguments import size_arguments
 from diagnostics.rules.memory.oom_causes import cause_of
 from diagnostics.rules.memory.oom_numbers import UNKNOWN, Verdict
 from diagnostics.rules.memory.software import software_of
@@ -82,7 +83,7 @@ def _hit(snapshot: Snapshot, subject: Subject, cases: list[tuple[Failure, Verdic
     return Hit(
         subject=subject,
         cause=verdict.cause,
-        title=f"{subject} ran out of GPU memory: {TITLES[verdict.cause]}",
+        title=f"{subject} ran out of GPU memory: {title_of(verdict)}",
         summary=f"{verdict.because} {MEANINGS[verdict.cause]} Host memory is not concerned.{again}",
         evidence=tuple(_evidence(failure, verdict, device, pods)),
         fix=fix_for(verdict, failure, snapshot),
@@ -130,6 +131,13 @@ def _evidence(
         yield Evidence("memory in use while the container is down", gib(device.left_bytes), source=source)
     if device.sharers:
         yield Evidence("also on this GPU", listed(device.sharers), source="holders of the device")
+    yield from _runs(failure)
+    yield Evidence(counted(len(pods), "pod"), listed(pods), source="pods of the owner with such a message")
+
+
+def _runs(failure: Failure) -> Iterator[Evidence]:
+    """How it ended and how often, and what its command says of sizes."""
+    name, pod = failure.container.name, failure.pod
     if failure.ended is not None:
         code = failure.ended.exit_code
         yield Evidence(
@@ -137,7 +145,11 @@ def _evidence(
             f"exit code {code}, {failure.ended_ago}",
             source=f"container status of {pod.key}/{name}",
         )
+        yield from failure.run_evidence()
     yield Evidence(
         "restarts", str(failure.container.restarts), source=f"container status of {pod.key}/{name}"
     )
-    yield Evidence(counted(len(pods), "pod"), listed(pods), source="pods of the owner with such a message")
+    if sizes := size_arguments(failure.container):
+        yield Evidence(
+            "sizes in its command", listed(sizes), source=f"{pod.key}: spec, command and args of {name}"
+        )

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import msgspec
 
+from diagnostics.findings import Evidence
 from diagnostics.limits import Limits
 from diagnostics.quantities import span
 from diagnostics.snapshot import Container, Event, LogSignal, Pod, Snapshot, Terminated
@@ -30,6 +31,20 @@ class Failure(msgspec.Struct, frozen=True):
     """Since it ended; None when unknown."""
     runs_again: bool
     """It runs, is ready, and is not merely between two crashes."""
+
+    is_loop: bool = False
+    """It came back `restarts_min` times or more, and is down or has not outlasted the run before."""
+
+    @property
+    def ran_for(self) -> timedelta | None:
+        """How long the run lasted that ended; None when unknown."""
+        return ran_for(self.ended)
+
+    def run_evidence(self) -> Iterator[Evidence]:
+        """How long the run lasted that ended."""
+        where = f"container status of {self.pod.key}/{self.container.name}"
+        if self.ran_for is not None:
+            yield Evidence("ran for", span(self.ran_for), source=where)
 
     @property
     def ended_ago(self) -> str:
@@ -63,19 +78,41 @@ def _failure(snapshot: Snapshot, limits: Limits, pod: Pod, container: Container)
         recent = limits.of(pod).values.oom_killed_recent
         if age is not None and age > recent and (runs_again or pod.is_finished):
             return None
-        return Failure(pod, container, ended, age, runs_again)
+        is_loop = (
+            not runs_again
+            and not pod.is_finished
+            and container.restarts >= limits.of(pod).values.restarts_min
+        )
+        return Failure(pod, container, ended, age, runs_again, is_loop)
     if container.state == "running" and not container.is_ready and not container.is_init:
         return Failure(pod, container, None, None, runs_again=False)
     return None
 
 
 def _runs_again(snapshot: Snapshot, limits: Limits, pod: Pod, container: Container) -> bool:
-    """Without a readiness probe a container in a crash loop is ready for as long as it runs: that is no recovery."""
+    """Without a readiness probe a container in a crash loop is ready for as long as it runs: that is no recovery.
+
+    Nor is a run that is not yet half as long again as the one before (ours): it may end the same way.
+    """
     if container.state != "running" or not container.is_ready:
         return False
     values = limits.of(pod).values
-    runs_for = snapshot.age(container.running_since)
-    return container.restarts < values.restarts_min or runs_for is None or runs_for >= values.recovered_after
+    runs_for, before = (
+        snapshot.age(container.running_since),
+        ran_for(container.last_terminated) or timedelta(),
+    )
+    return (
+        container.restarts < values.restarts_min
+        or runs_for is None
+        or runs_for >= min(max(values.recovered_after, 1.5 * before), values.oom_killed_recent)
+    )
+
+
+def ran_for(ended: Terminated | None) -> timedelta | None:
+    """How long a run lasted; None without an end, or where its times are not known."""
+    if ended is None or ended.started_at is None or ended.finished_at is None:
+        return None
+    return ended.finished_at - ended.started_at
 
 
 def was_made_good(snapshot: Snapshot, pod: Pod) -> bool:

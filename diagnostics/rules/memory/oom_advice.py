@@ -2,15 +2,20 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, mildest_first, steps
 from diagnostics.fixes.rolling import old_pod_first
 from diagnostics.fixes.sharing import divided, larger_slice
+from diagnostics.fixes.stopping import stop_owner
 from diagnostics.mig_profiles import profile_in
 from diagnostics.rules.memory import changes
 from diagnostics.rules.memory import oom_numbers as oom
 from diagnostics.rules.memory.failing import Failure
+from diagnostics.rules.memory.oom_arguments import where_sizes_are
 from diagnostics.rules.memory.oom_numbers import Verdict, Whose
 from diagnostics.snapshot import Snapshot
+from diagnostics.text import printable
 
 MOST_PROCESSES = 2
 """Processes that a fix looks up."""
@@ -31,6 +36,21 @@ TITLES = {
     oom.CUDNN_STARVED: "the framework took the memory that cuDNN needs",
     oom.FLOAT32: "the weights are loaded in float32",
     oom.UNKNOWN: "the log does not say why",
+}
+
+
+def title_of(verdict: Verdict) -> str:
+    """The cause in a title; of another process, whose it is where that is known."""
+    if verdict.cause == oom.OTHER_PROCESS:
+        return _TITLES_BY_OWNER[verdict.whose]
+    return TITLES[verdict.cause]
+
+
+_TITLES_BY_OWNER = {
+    Whose.OTHER_PODS: "pods that share the GPU hold its memory",
+    Whose.OWN: "a second process of its own pod holds GPU memory",
+    Whose.OUTSIDE: "a process outside its pod holds GPU memory",
+    Whose.OPEN: TITLES[oom.OTHER_PROCESS],
 }
 
 MEANINGS = {
@@ -64,22 +84,48 @@ def fix_for(verdict: Verdict, failure: Failure, snapshot: Snapshot) -> Fix:
     )  # fmt: skip
     edit = _EDITS.get(verdict.cause)
     own = [edit] if edit else _OWN.get(verdict.cause, _unknown)(verdict, failure)
+    if verdict.cause in _SIZED:
+        own = [msgspec.structs.replace(s, why=f"{s.why} {where_sizes_are(container)}") for s in own]
     summary = own[-1].title if own[-1].kind is StepKind.FIX else own[0].title
     return Fix(
         summary=summary,
         steps=mildest_first(
             read,
+            *([stop_owner(pod)] if failure.is_loop else []),
             *old_pod_first(own, pod, snapshot),
             *_of_the_node(verdict, failure, snapshot),
             steps.verify_finding_gone(
                 f"Container {container.name} runs for a whole load cycle without the message."
             ),
-            steps.escalate(
-                "the owner of the workload",
-                why="Batch size, sequence length and precision are the application's choice.",
-                expect="A change of the job, or the request for a larger GPU.",
-            ),
+            _escalation(verdict, failure),
         ),
+    )
+
+
+def _escalation(verdict: Verdict, failure: Failure) -> Step:
+    whose = verdict.whose if verdict.cause == oom.OTHER_PROCESS else None
+    if whose is Whose.OWN:
+        return steps.escalate(
+            "the owner of the workload",
+            why="Which processes the container starts, and on which GPU, is the application's choice.",
+            expect="A start that puts one process on this GPU, or gives each its share.",
+        )
+    if whose is Whose.OTHER_PODS:
+        return steps.escalate(
+            "the owners of the pods on this GPU",
+            why="How much each may take is to be agreed among them; the driver divides nothing.",
+            expect="Shares that add up to less than the GPU, or a GPU of its own for this workload.",
+        )
+    if whose in (Whose.OUTSIDE, Whose.OPEN):
+        return steps.escalate(
+            f"whoever runs node {failure.pod.node}" if failure.pod.node else "whoever runs the node",
+            why="A process that Kubernetes did not start, or that outlived its pod, is seen and ended on its node.",
+            expect="Whose the process is; once it has ended, nothing of the GPU is in use while this pod is down.",
+        )
+    return steps.escalate(
+        "the owner of the workload",
+        why="Batch size, sequence length and precision are the application's choice.",
+        expect="A change of the job, or the request for a larger GPU.",
     )
 
 
@@ -174,6 +220,9 @@ def _fragmented(verdict: Verdict, failure: Failure) -> list[Step]:
     ]
 
 
+_SIZED = {oom.SHORTAGE, oom.SINGLE_REQUEST, oom.BATCH, oom.KV_CACHE}
+"""Causes whose fix is a smaller batch or sequence."""
+
 _WHOSE = {
     Whose.OTHER_PODS: "Time-slicing and MPS do not divide memory: servers on one GPU need budgets that add up to less "
     "than one (gpu_memory_utilization, per-process fractions).",
@@ -188,8 +237,8 @@ _WHOSE = {
 
 def _other_process(verdict: Verdict, failure: Failure) -> list[Step]:
     return [
-        *([] if verdict.whose is Whose.OWN else [_holders(failure)]),
-        *_cgroups(verdict, failure),
+        *([_own_processes(failure)] if verdict.whose is Whose.OWN else [_holders(failure)]),
+        *([] if verdict.whose is Whose.OWN else _cgroups(verdict, failure)),
         _edit(
             "Give each process its share of the GPU, or a GPU of its own",
             _WHOSE[verdict.whose],
@@ -198,8 +247,24 @@ def _other_process(verdict: Verdict, failure: Failure) -> list[Step]:
     ]
 
 
+def _own_processes(failure: Failure) -> Step:
+    """No process of the message is looked up: it ended with its container, and the next run has another number."""
+    words = " ".join((*failure.container.command, *failure.container.args))
+    told = f"`{printable(words, 160)}`" if words else "the image's own command"
+    return steps.look(
+        title=f"See what container {failure.container.name} starts",
+        why=f"It runs {told}. The process that the message names ended with its container: its number says nothing "
+        "any more, the next run's has another.",
+        command=kubectl.get_yaml("pod", failure.pod.name, failure.pod.namespace),
+        expect="In command, args and env: more ranks or workers than GPUs (nproc_per_node, workers, LOCAL_RANK), or a "
+        "script that starts a server beside the trainer.",
+    )
+
+
 def _cgroups(verdict: Verdict, failure: Failure) -> list[Step]:
     """Where the PIDs that the message names belong: in a pod NVML reports the host's."""
+    has_ended = failure.ended is not None
+    which = " of the run that ended" if has_ended else ""
     node, pids = failure.pod.node, sorted(verdict.numbers.others) if verdict.numbers else []
     if node is None:
         return []
@@ -207,10 +272,10 @@ def _cgroups(verdict: Verdict, failure: Failure) -> list[Step]:
     return [
         Step(
             kind=StepKind.DIAGNOSE,
-            title=f"See on node {node} to which pod process {pid} belongs",
+            title=f"See on node {node} to which pod process {pid}{which} belongs",
             why="The message names processes by the host's numbers, and a process' cgroup carries the UID of its pod "
-            "(with - or _). Look while the container runs: a process that has ended is gone from there. The debug pod "
-            "is privileged: delete it afterwards.",
+            "(with - or _). A process that has ended is gone from there: where this one is, take the number from the "
+            "next message. The debug pod is privileged: delete it afterwards.",
             risk=Risk.SAFE,
             command=kubectl.kubectl(
                 "debug", f"node/{node}", "-it", "--image=busybox:1.36", "--profile=sysadmin", "--",

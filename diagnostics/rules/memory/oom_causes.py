@@ -185,7 +185,8 @@ def _attributed(found: Verdict, device: Device, limits: Thresholds) -> Verdict:
     elif left < limits.oom_other_process_min_bytes:
         whose = Whose.OWN
         because = (
-            f"{because}; with the container down {gib(left)} are in use: most likely they were its own pod's"
+            f"{because}; with the container down {gib(left)} are in use: most likely a second process of its own pod "
+            "had them"
         )
     else:
         whose = Whose.OUTSIDE

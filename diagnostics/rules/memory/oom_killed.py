@@ -32,7 +32,7 @@ from diagnostics.findings import Evidence, Hit, Severity, Subject
 from diagnostics.fixes import Fix, Risk, Step, StepKind, steps
 from diagnostics.fixes.rolling import old_pod_first
 from diagnostics.limits import Limits
-from diagnostics.quantities import gib, span
+from diagnostics.quantities import gib
 from diagnostics.rules.base import rule
 from diagnostics.rules.memory import host_kills
 from diagnostics.rules.memory.changes import HEADROOM, limit_text, raise_memory_limit
@@ -97,8 +97,7 @@ def _evidence(snapshot: Snapshot, kill: HostKill, pods: tuple[str, ...]) -> Iter
         if ended.exit_code is not None:
             yield Evidence("exit code", str(ended.exit_code), source=f"{status}: terminated.exitCode")
         yield Evidence("ended", kill.failure.ended_ago, source=f"{status}: terminated.finishedAt")
-        if ended.started_at is not None and ended.finished_at is not None:
-            yield Evidence("ran for", span(ended.finished_at - ended.started_at), source=status)
+        yield from kill.failure.run_evidence()
     if kill.cause == host_kills.EVICTED:
         yield Evidence("message", printable(pod.message, 500), source=f"{pod.key}: status.message")
     yield Evidence("restarts", str(container.restarts), source=f"{status}: restartCount")

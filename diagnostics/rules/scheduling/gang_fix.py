@@ -1,9 +1,9 @@
 """Guided fix for a partial gang: why the rest does not run, then give the GPUs back, then start all or none."""
 
 from diagnostics.fixes import Fix, Step, in_order, kubectl, steps
+from diagnostics.fixes.stopping import stop_owner
 from diagnostics.rules.scheduling.gang_variants import variants
 from diagnostics.rules.scheduling.members import Members
-from diagnostics.rules.scheduling.owner_patch import stop_owner
 from diagnostics.snapshot import Gang, Snapshot
 
 

@@ -2,8 +2,9 @@
 
 from diagnostics.fixes import Fix, Risk, Step, StepKind, in_order, kubectl, steps
 from diagnostics.fixes.rolling import old_pod_first
+from diagnostics.fixes.stopping import stop_owner
 from diagnostics.rules.scheduling.holders import Trouble
-from diagnostics.rules.scheduling.owner_patch import in_words, owner_kind, patch_of_owner, stop_owner
+from diagnostics.rules.scheduling.owner_patch import in_words, owner_kind, patch_of_owner
 from diagnostics.snapshot import Pod, Snapshot
 from diagnostics.text import printable
 

@@ -4,17 +4,22 @@ The messages have the shape that PyTorch 2.5 prints (c10/cuda/CUDACachingAllocat
 """
 
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 
 from diagnostics.simulator.faults.entry import Fault, Twin
 from diagnostics.simulator.faults.node_stack import split_last
-from diagnostics.simulator.lifecycle import crash_looping, running
+from diagnostics.simulator.lifecycle import crash_cycle, crash_looping, running
 from diagnostics.simulator.templates import server, single
 from diagnostics.simulator.timestamps import HOUR, MINUTE, seconds
 from diagnostics.simulator.world import World
 
 RULE = "cuda-out-of-memory"
+RUN_S = 25
 AGE = 45 * MINUTE
+FIRST_PID = 2713842
+PIDS_PER_RUN = 1709
+"""The second process is a child of the container: each run has another."""
 _HINT = (
     "If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to "
     "avoid fragmentation.  See documentation for Memory Management  "
@@ -33,7 +38,7 @@ def message(
     other: str = "",
 ) -> str:
     """PyTorch's own words with these numbers; `other` is what another process has in use."""
-    neighbour = f"Process 2713842 has {other} memory in use. " if other else ""
+    neighbour = f"Process {FIRST_PID} has {other} memory in use. " if other else ""
     return (
         f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {tried}. GPU 0 has a total capacity of "
         f"{total} of which {free} is free. {neighbour}Including non-PyTorch memory, this process has {process} "
@@ -57,7 +62,7 @@ CASES: dict[str, tuple[str, str, str]] = {
     "cuda-oom-other-process": (
         "tag-train",
         message("2.00 GiB", "1.02 GiB", "43.91 GiB", "42.87 GiB", "385.12 MiB", other="34.17 GiB"),
-        "another process has memory on the same GPU",
+        "a second process of its own pod has memory on the same GPU",
     ),
     "cuda-oom-single-tensor": (
         "pose-train",
@@ -70,6 +75,12 @@ CASES: dict[str, tuple[str, str, str]] = {
         "the MIG instance is smaller than what the program needs",
     ),
 }
+
+
+def _ended_runs(world: World) -> int:
+    """Before the run whose end the log tells."""
+    restarts, _, runs = crash_cycle(max(world.now - world.before(AGE), timedelta(0)), RUN_S)
+    return restarts - runs
 
 
 def _failing(world: World, *, slug: str) -> None:
@@ -88,9 +99,9 @@ def _failing(world: World, *, slug: str) -> None:
         "Traceback (most recent call last):",
         f'  File "/workspace/{name}.py", line 212, in main',
         "    loss = model(**batch).loss",
-        text,
+        text.replace(f"Process {FIRST_PID} ", f"Process {FIRST_PID + PIDS_PER_RUN * _ended_runs(world)} "),
     )
-    world.place(deployment, node, 0, crash_looping(world.now, world.before(AGE), run_for_s=25, log=log))
+    world.place(deployment, node, 0, crash_looping(world.now, world.before(AGE), run_for_s=RUN_S, log=log))
     world.expect(RULE, deployment, cause)
 
 

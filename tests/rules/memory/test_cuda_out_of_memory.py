@@ -58,6 +58,40 @@ def test_reports_a_true_shortage_with_its_numbers() -> None:
     assert not any("expandable_segments" in s.command + s.manifest + s.why for s in finding.fix.steps)
 
 
+def test_stops_the_loop_before_it_changes_the_job() -> None:
+    repairs = [s for s in one(FULL).fix.steps if s.kind is StepKind.FIX]
+
+    assert repairs[0].command == "kubectl scale deployment -n research --replicas=0 llama"
+    assert repairs[1].title == one(FULL).fix.summary
+    (once,) = findings(failing_pod(looping(restarts=1), root=DEPLOYMENT), log=FULL)
+    assert "scale" not in str(once.fix.steps)
+
+
+def test_tells_how_long_the_run_lasted_that_ended() -> None:
+    assert value(one(FULL), "ran for") == "6 min"
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--per_device_train_batch_size", "16", "--lr", "0.1"), "`--per_device_train_batch_size 16`"),
+        (("data.max_seq_length=4096 data.path=x",), "`data.max_seq_length=4096`"),
+        (("--max-model-len=8192", "--num-seqs", "4"), "`--max-model-len=8192` and `--num-seqs 4`"),
+    ],
+)
+def test_names_the_sizes_that_the_command_sets(args: tuple[str, ...], told: str) -> None:
+    (finding,) = findings(failing_pod(looping(args=args), root=DEPLOYMENT), log=FULL)
+    step = next(s for s in finding.fix.steps if s.title == finding.fix.summary)
+    assert told.partition(" and ")[0] in step.why
+    assert value(finding, "sizes in its command").startswith(told.partition(" and ")[0].strip("`"))
+
+
+def test_says_that_the_command_sets_no_size() -> None:
+    (finding,) = findings(failing_pod(looping(command=("python", "ner.py")), root=DEPLOYMENT), log=FULL)
+    assert "`python ner.py`, sets no batch" in str(finding.fix.steps)
+    assert "sizes in its command" not in str(finding.evidence)
+
+
 def test_advises_expandable_segments_only_for_fragmentation() -> None:
     finding = one(PIECES)
     assert finding.cause == "allocator-fragmentation"
@@ -90,8 +124,11 @@ def test_memory_that_ends_with_the_container_is_its_own_pods() -> None:
 
     assert value(finding, "memory in use while the container is down") == "0 bytes"
     assert finding.confidence is Confidence.HIGH
-    assert "its own pod's" in finding.summary
+    assert "of its own pod" in finding.summary
+    assert "a second process of its own pod" in finding.title
     assert "outside Kubernetes has it" not in str(finding.fix.steps)
+    assert "/proc/" not in str(finding.fix.steps), "its process ended with the container"
+    assert "Batch size" not in finding.fix.steps[-1].why
 
 
 def test_memory_that_stays_is_outside_the_pod() -> None:
@@ -114,11 +151,12 @@ def test_memory_under_a_running_container_or_before_its_end_says_nothing() -> No
 
 
 def test_looks_up_the_pod_of_the_process_that_the_message_names() -> None:
-    finding = one(SHARED, left(0.0))
+    finding = one(SHARED, left(38.0 * GIB))
 
     command = next(s.command for s in finding.fix.steps if "cgroup" in s.command)
     assert shlex.split(command)[-3:] == ["/host", "cat", "/proc/7/cgroup"]
     assert value(finding, "GPU of the pod").startswith("gpu-1/")
+    assert "of the run that ended" in next(s.title for s in finding.fix.steps if "cgroup" in s.command)
 
 
 def test_a_crash_loop_is_read_in_the_log_that_its_evidence_is_from() -> None:

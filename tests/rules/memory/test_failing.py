@@ -6,7 +6,7 @@ import pytest
 
 from diagnostics.limits import Limits
 from diagnostics.rules.memory.failing import failures
-from tests.builders import NOW, container, node, pod, snapshot
+from tests.builders import NOW, ago, container, node, pod, snapshot
 from tests.rules.memory.failing_pods import ended
 
 
@@ -22,3 +22,12 @@ def test_a_crash_loop_has_recovered_when_the_kubelet_forgets_its_back_off(
     )
     (failure,) = failures(snapshot(node(), pod(containers=(running,))), Limits())
     assert failure.runs_again is recovered
+
+
+@pytest.mark.parametrize(("minutes", "recovered"), [(11, False), (40, False), (50, True)])
+def test_a_run_no_longer_than_the_one_that_was_killed_is_no_recovery(minutes: int, recovered: bool) -> None:
+    last = ended("OOMKilled", 137, started_at=ago(minutes=90), finished_at=ago(minutes=59))
+    running = container(restarts=9, running_since=ago(minutes=minutes), last_terminated=last)
+    (failure,) = failures(snapshot(node(), pod(containers=(running,))), Limits())
+    assert failure.runs_again is recovered
+    assert failure.is_loop is not recovered

@@ -1,0 +1,61 @@
+"""The step that stops a workload and so releases its GPUs: scaled down, suspended, or else deleted."""
+
+from typing import Any
+
+from diagnostics.fixes import Risk, Step, StepKind, kubectl, manifests
+from diagnostics.snapshot import OwnerKey, Pod
+from diagnostics.text import printable
+
+
+def stop_owner(pod: Pod) -> Step:
+    """Scale down, suspend, or delete: whatever makes the owner give its GPUs back until the cause is repaired."""
+    root = pod.root
+    kind = root.kind if root is not None else "Pod"
+    if root is not None and kind in {"Deployment", "StatefulSet", "ReplicaSet", "LeaderWorkerSet"}:
+        command = kubectl.kubectl(
+            "scale", kind.lower(), "-n", root.namespace, "--replicas=0", *kubectl.named(root.name)
+        )
+        why = "Releases the GPUs until the cause is repaired. Pods of the same owner that work stop as well."
+        return _stopping(
+            f"Scale {kind} {printable(root.name, 120)} to zero meanwhile", why, command, Risk.DISRUPTIVE
+        )
+    suspend = _suspend(root) if root is not None else None
+    if root is not None and suspend is not None:
+        group = root.api_version.rpartition("/")[0]
+        resource = kind.lower() if group in ("", "batch") else f"{kind.lower()}.{group}"
+        body = manifests.to_json({"spec": suspend})
+        command = kubectl.kubectl(
+            "patch", resource, "-n", root.namespace, "--type=merge", "-p", body, *kubectl.named(root.name)
+        )
+        why = "Releases the GPUs until the cause is repaired. Its running pods end and lose what is not checkpointed."
+        return _stopping(
+            f"Suspend {kind} {printable(root.name, 120)} meanwhile", why, command, Risk.DISRUPTIVE
+        )
+    lost = "A bare pod is not made anew, and its log goes with it."
+    if kind != "Pod":
+        lost = f"Its {kind} makes it anew unless it is stopped first; its log goes."
+    title = f"Delete pod {printable(pod.name, 120)}"
+    return _stopping(
+        title, f"Releases its GPUs. {lost}", kubectl.delete_pod(pod.name, pod.namespace), Risk.DESTRUCTIVE
+    )
+
+
+def _suspend(root: OwnerKey) -> dict[str, Any] | None:
+    """The field that suspends this kind of owner; None where it has none."""
+    if root.kind in {"PyTorchJob", "MPIJob", "TFJob", "XGBoostJob"}:
+        return {"runPolicy": {"suspend": True}}
+    is_batch = root.kind == "Job" and root.api_version in ("", "batch/v1")
+    return (
+        {"suspend": True} if is_batch or root.kind in {"JobSet", "TrainJob", "RayJob", "RayCluster"} else None
+    )
+
+
+def _stopping(title: str, why: str, command: str, risk: Risk) -> Step:
+    return Step(
+        kind=StepKind.FIX,
+        title=title,
+        why=why,
+        risk=risk,
+        command=command,
+        expect="Its GPUs are free within its grace period.",
+    )
