@@ -2,7 +2,8 @@
 
 ## Meaning
 Over the whole window no engine of the GPU was active and its power stayed in the idle band. With memory resident it is
-a loaded model that nobody calls or a leftover; without, something asked for a GPU and never used it.
+a loaded model that nobody calls, a notebook left open, or a leftover; without, something asked for a GPU and never
+used it.
 
 ## Impact
 Nobody else can use the GPU while somebody pays for it; other pods wait behind "Insufficient nvidia.com/gpu".
@@ -25,16 +26,17 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject, Unjudged
-from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
 from diagnostics.limits import Limits, Resolved
 from diagnostics.quantities import gib, percent, span
 from diagnostics.rules.base import rule
+from diagnostics.rules.waste.idle_fix import idle_fix, is_notebook
 from diagnostics.snapshot import Gpu, Pod, Snapshot, Source, State
 from diagnostics.states import peak_activity, power_limit_of, stuck_cause
 from diagnostics.text import counted, listed, printable
 
 IDLE = {State.IDLE_EMPTY, State.IDLE_HELD}
 EMPTY_CAUSE, HELD_CAUSE, PART_CAUSE = "never-used", "loaded-but-not-called", "some-gpus-unused"
+NOTEBOOK_CAUSE = "notebook-left-open"
 
 
 @rule(
@@ -92,13 +94,15 @@ def _hit(
     total = len({gpu.slot for _, gpu in pairs})
     resident = [gpu for gpu in gpus if gpu.state is State.IDLE_HELD]
     part = len(gpus) < total
-    cause = PART_CAUSE if part else HELD_CAUSE if resident else EMPTY_CAUSE
+    held = NOTEBOOK_CAUSE if is_notebook(subject, pods[0]) else HELD_CAUSE
+    cause = PART_CAUSE if part else held if resident else EMPTY_CAUSE
     idle_spans = [span_ for gpu in gpus if (span_ := idle_for(snapshot, gpu)) is not None]
     at_least = min(idle_spans) if idle_spans else resolved.values.idle_after
     model = next((gpu.model for gpu in gpus if gpu.model), None) or "GPU"
     doing = {
         PART_CAUSE: "some of its GPUs were never touched while the others work",
         HELD_CAUSE: "a model or data is resident in GPU memory, but nothing runs on it",
+        NOTEBOOK_CAUSE: "what its kernel loaded is resident in GPU memory, but no cell runs on it",
         EMPTY_CAUSE: "nothing was ever loaded",
     }[cause]
     weight = sum(1 / gpu.replicas for gpu in gpus)
@@ -115,7 +119,7 @@ def _hit(
         waste_gpus=round(weight, 3),
         nodes=tuple(dict.fromkeys(gpu.node for gpu in gpus)),
         pods=tuple(pod.key for pod in pods),
-        fix=_fix(subject, pods[0]),
+        fix=idle_fix(subject, pods[0]),
     )
 
 
@@ -151,44 +155,3 @@ def _evidence(snapshot: Snapshot, pods: list[Pod], gpus: list[Gpu], total: int) 
         Evidence("Holder known by", listed(sorted({g.holder_source for g in gpus if g.holder_source}))),
     ]
     return tuple(found)
-
-
-def _fix(subject: Subject, pod: Pod) -> Fix:
-    kind = subject.kind.lower()
-    if subject.kind in {"Deployment", "StatefulSet", "ReplicaSet"}:
-        release = kubectl.kubectl(
-            "scale", kind, "-n", subject.namespace, "--replicas=0", *kubectl.named(subject.name)
-        )
-        loses = "Stops the service; its configuration stays and it can be scaled up again."
-        risk = Risk.DISRUPTIVE
-    else:
-        release = kubectl.kubectl("delete", kind, "-n", subject.namespace, *kubectl.named(subject.name))
-        loses = "Ends the process: whatever it holds in memory and in its container's file system is lost."
-        risk = Risk.DESTRUCTIVE
-    return Fix(
-        "Ask its owner whether it is needed, then release or shrink it",
-        (
-            steps.describe_pod(pod),
-            steps.read_log(pod, expect="The time of the last request or training step, or none at all."),
-            Step(
-                kind=StepKind.FIX,
-                title="Keep it on purpose: mark a warm standby",
-                why="A standby that must answer at once may idle; the annotation on the workload says so to everybody.",
-                risk=Risk.SAFE,
-                command=kubectl.kubectl(
-                    "annotate", kind, "-n", subject.namespace, *kubectl.named(subject.name),
-                    "gpuhealth.io/exempt=idle-gpu", "gpuhealth.io/exempt-reason=warm standby",
-                ),
-                expect="The finding closes at the next poll and shows this reason.",
-            ),
-            Step(
-                kind=StepKind.FIX,
-                title="Release its GPUs, once its owner agrees",
-                why=loses,
-                risk=risk,
-                command=release,
-                expect="The GPUs read as free at the next poll.",
-            ),
-            steps.verify_finding_gone("The GPUs are free, or busy again."),
-        ),
-    )  # fmt: skip

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from diagnostics.findings import Confidence, Finding
+from diagnostics.fixes import Risk
 from diagnostics.limits import Limits, Override
 from diagnostics.rules import diagnose
 from diagnostics.snapshot import Gpu, Past, Snapshot, Source, Terminated
@@ -132,3 +133,35 @@ def test_missing_data_is_not_idle_but_not_judged(device: Gpu) -> None:
 def test_without_a_source_it_does_not_look(source: Source) -> None:
     shot = judged(node(), HOLDER, idle(), without=[source])
     assert "GPU501" in {s.code for s in diagnose(shot).skipped}
+
+
+def test_a_notebook_is_told_of_in_words_for_a_notebook() -> None:
+    root = owner("StatefulSet", "notebook-ana")
+    book = pod("notebook-ana-0", root=root, annotations={"hub.jupyter.org/username": "ana"})
+    (finding,) = findings(book, idle(holders=(book.key,)))
+
+    words = f"{finding.summary} {finding.fix.steps}"
+    assert finding.cause == "notebook-left-open"
+    assert "service" not in words
+    assert "standby" not in words
+    ask = next(s for s in finding.fix.steps if s.title.startswith("Ask"))
+    assert "ana" in ask.title
+    assert "hub.jupyter.org/username=ana" in ask.why
+    assert "kernel's memory are lost" in ask.why
+    release = next(s for s in finding.fix.steps if s.title.startswith("Release"))
+    assert (release.risk, "variables" in release.why) == (Risk.DESTRUCTIVE, True)
+
+
+def test_a_notebook_that_is_a_bare_pod_is_deleted_with_its_kernel() -> None:
+    book = pod("notebook-kim")
+    (finding,) = findings(book, idle(holders=(book.key,)))
+    release = next(s for s in finding.fix.steps if s.title.startswith("Release"))
+    assert release.command == "kubectl delete pod -n research notebook-kim"
+    assert "kernels" in release.why
+
+
+def test_without_a_named_owner_the_namespace_is_asked() -> None:
+    (finding,) = findings(HOLDER, idle())
+    ask = next(s for s in finding.fix.steps if s.title.startswith("Ask"))
+    assert ask.title == "Ask whoever uses namespace research, whether whisper is needed"
+    assert ask.command == "kubectl get namespace -o yaml research"
