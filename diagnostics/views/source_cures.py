@@ -59,7 +59,7 @@ _GRANTED: dict[Source, tuple[tuple[str, tuple[str, ...]], ...]] = {
         ("leaderworkerset.x-k8s.io", ("leaderworkersets",)),
         ("nvidia.com", ("clusterpolicies", "nvidiadrivers")),
         ("ray.io", ("rayclusters", "rayjobs", "rayservices")),
-        ("scheduling.k8s.io", ("podgroups",)),
+        ("scheduling.k8s.io", ("podgroups", "workloads")),
         ("scheduling.volcano.sh", ("podgroups", "queues")),
         ("scheduling.x-k8s.io", ("podgroups",)),
         ("trainer.kubeflow.org", ("trainjobs",)),

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -52,14 +53,18 @@ def words_of(one: Advice) -> list[str]:
 def documents_of(one: Advice) -> list[Any]:
     """Its manifest, and what its command carries as JSON."""
     found = list(yaml.safe_load_all(one.step.manifest)) if one.step.manifest else []
-    return found + [json.loads(word) for word in words_of(one) if word[:1] in {"{", "["}]
+    return found + [json.loads(word) for word in carried(one)]
+
+
+def carried(one: Advice) -> list[str]:
+    """The patches that its command carries."""
+    return [word for option, word in pairwise(words_of(one)) if option == "-p"]
 
 
 def strings(one: Advice) -> Iterator[str]:
     """Each word of its command and each string of its documents."""
-    for word in words_of(one):
-        if word[:1] not in {"{", "["}:
-            yield word
+    patches = carried(one)
+    yield from (word for word in words_of(one) if word not in patches)
     for document in documents_of(one):
         yield from texts(document)
 
