@@ -1,15 +1,24 @@
 """Guided fix for ranks in pods of one GPU: look at what NCCL uses, then put the ranks of a host into one pod."""
 
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Iterator, Sequence
 
 from diagnostics.fixes import Fix, Risk, Step, StepKind, kubectl, steps
-from diagnostics.rules.scheduling.owner_patch import in_words, owner_kind, patch_of_owner
+from diagnostics.quantities import gib
+from diagnostics.rules.scheduling.owner_patch import owner_kind
 from diagnostics.snapshot import Gang, Pod
-from diagnostics.text import counted
+from diagnostics.text import counted, listed, printable
 
 GPU = "nvidia.com/gpu"
-_BUILT_IN = frozenset({"Job", "StatefulSet", "Deployment"})
+MOST_LINES = 16
+_PODS = {
+    "Job": "spec.parallelism and spec.completions to {pods}",
+    "StatefulSet": "spec.replicas to {pods}",
+    "Deployment": "spec.replicas to {pods}",
+}
+"""Where a kind says how many pods it has."""
+_COUNTS = ("WORLD_SIZE", "NNODES", "PET_NNODES", "NPROC_PER_NODE", "PET_NPROC_PER_NODE", "LOCAL_WORLD_SIZE")
+"""Environment variables by which launchers and scripts count nodes and ranks."""
 
 
 def gpus_per_pod(ranks: int, fitted: int) -> int:
@@ -48,30 +57,41 @@ def isolated_fix(gang: Gang, placed: Sequence[Pod], fitted: int) -> Fix:
 
 
 def _one_pod(placed: Sequence[Pod], ranks: int, size: int) -> Step:
-    pod = placed[0]
-    spec = _spec(pod, size)
-    kind = owner_kind(pod)
-    manifest = patch_of_owner(pod, spec) if kind in _BUILT_IN else ""
+    """Lines only: what must change together lies in several places, and a part of it asks for too many GPUs."""
     pods = -(-ranks // size)
+    kind = owner_kind(placed[0])
+    lines = listed(list(_lines(placed[0], kind, pods, size)), MOST_LINES)
     return Step(
         kind=StepKind.FIX,
         title=f"Ask for {size} GPUs per pod, with {counted(pods, 'pod')} instead of {ranks}",
-        why="Ranks in one container see each other's GPUs and its /dev/shm. Set the number of pods, and the ranks per "
-        f"pod in the launcher (torchrun --nproc-per-node={size}, slotsPerWorker of an MPIJob), to match; CPU, memory "
-        f"and the size of /dev/shm are now those of {size} ranks. Such a pod needs {size} free GPUs on one host. "
-        "Starting again loses everything since the last checkpoint, so do it at the next start."
-        + (" A Job's pod template cannot be changed: delete it and make it anew." if kind == "Job" else "")
-        + in_words(pod, spec),
+        why="Ranks in one container see each other's GPUs and its /dev/shm. There is nothing to copy here: edit these "
+        f"lines of the manifest, all of them together: {lines}. With the GPUs alone, each of the {ranks} pods would "
+        f"ask for {size}. A size limit of /dev/shm is now that of {size} ranks too. Such a pod needs {size} free GPUs "
+        "on one host. Starting again loses everything since the last checkpoint, so do it at the next start."
+        + (" A Job's pod template cannot be changed: delete it and make it anew." if kind == "Job" else ""),
         risk=Risk.DISRUPTIVE,
-        manifest=manifest,
         expect="Channel lines via P2P between the ranks of a pod, and shorter steps.",
     )
 
 
-def _spec(pod: Pod, size: int) -> dict[str, Any]:
-    """The pod spec's part: GPUs of the container that asks for them."""
+def _lines(pod: Pod, kind: str, pods: int, size: int) -> Iterator[str]:
+    """What changes together, each with the value that it gets."""
     box = next((c for c in pod.containers if c.gpus and not c.is_init), pod.containers[0])
-    amounts: dict[str, Any] = {"limits": {GPU: size}}
-    if GPU in box.requests:
-        amounts["requests"] = {GPU: size}
-    return {"containers": [{"name": box.name, "resources": amounts}]}
+    yield _PODS.get(kind, "the number of pods to {pods}").format(pods=pods)
+    yield f"{GPU} of container {printable(box.name, 60)} to {size} (limits, and requests where they are named)"
+    for name, shown in (("cpu", "{:g}".format), ("memory", gib)):
+        for where, amounts in (("requests", box.requests), ("limits", box.limits)):
+            if name in amounts:
+                yield f"{where}.{name} from {shown(amounts[name])} to {shown(amounts[name] * size)}"
+    words = " ".join((*box.command, *box.args))
+    for option, number in (("--nnodes", pods), ("--nproc-per-node", size)):
+        found = re.search(
+            option.replace("per-node", "per[-_]node").replace("nproc-", "nproc[-_]") + r"[= ]\S+", words
+        )
+        if found:
+            yield f"{printable(found[0], 60)} to {number}"
+    if not re.search(r"--nproc[-_]per[-_]node", words):
+        yield f"the ranks per pod to {size} (--nproc-per-node of torchrun, slotsPerWorker of an MPIJob)"
+    named = [name for name in _COUNTS if name in box.env]
+    if named:
+        yield f"what {listed(named)} count"

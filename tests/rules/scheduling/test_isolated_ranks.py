@@ -4,7 +4,6 @@ import shlex
 from typing import Any
 
 import pytest
-import yaml
 
 from diagnostics.findings import Confidence, Hit, Unjudged
 from diagnostics.fixes import Risk
@@ -119,11 +118,32 @@ def test_the_fix_looks_first_and_asks_for_a_whole_host_per_pod() -> None:
         Risk.READ_ONLY, Risk.READ_ONLY, Risk.DISRUPTIVE, Risk.READ_ONLY,
     )  # fmt: skip
     assert change.title == "Ask for 8 GPUs per pod, with 1 pod instead of 8"
-    (box,) = yaml.safe_load(change.manifest)["spec"]["template"]["spec"]["containers"]
-    assert box == {
-        "name": "main",
-        "resources": {"limits": {"nvidia.com/gpu": 8}, "requests": {"nvidia.com/gpu": 8}},
-    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [("StatefulSet", "spec.replicas to 1"), ("Job", "spec.parallelism and spec.completions to 1")],
+)
+def test_what_must_change_together_is_told_together_and_nothing_is_to_be_copied(
+    kind: str, number: str
+) -> None:
+    amounts = {"cpu": 8.0, "memory": 64.0 * 2**30, "nvidia.com/gpu": 1.0}
+    box = container(gpus=1, command=TORCHRUN, requests=amounts, limits=amounts, env={"WORLD_SIZE": "8"})
+    (hit,) = found([pod(f"ddp-{i}", node="n1", root=owner(kind, "ddp"), containers=(box,)) for i in range(8)])
+    change = hit.fix.steps[2]
+
+    assert (change.manifest, change.command) == ("", "")
+    for line in (
+        number,
+        "nvidia.com/gpu of container main to 8",
+        "requests.cpu from 8 to 64",
+        "limits.memory from 64 GiB to 512 GiB",
+        "--nnodes=8 to 1",
+        "--nproc-per-node=1 to 8",
+        "what WORLD_SIZE count",
+    ):
+        assert line in change.why
+    assert "all of them together" in change.why
 
 
 @pytest.mark.parametrize(
@@ -133,10 +153,11 @@ def test_pods_of_equal_size_hold_all_ranks(ranks: int, gpus: int, size: int) -> 
     assert gpus_per_pod(ranks, gpus) == size
 
 
-def test_a_kind_of_its_own_gets_words_and_no_patch_that_would_replace_its_list() -> None:
+def test_a_kind_of_its_own_gets_words_too() -> None:
     root = OwnerKey("PyTorchJob", "research", "ddp", "kubeflow.org/v1")
     (hit,) = found(job(root=root))
     assert all(not step.manifest for step in hit.fix.steps)
+    assert "the number of pods to 1" in hit.fix.steps[2].why
 
 
 def test_hostile_names_stay_words() -> None:
