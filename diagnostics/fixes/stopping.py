@@ -19,14 +19,8 @@ def stop_owner(pod: Pod) -> Step:
         return _stopping(
             f"Scale {kind} {printable(root.name, 120)} to zero meanwhile", why, command, Risk.DISRUPTIVE
         )
-    suspend = _suspend(root) if root is not None else None
-    if root is not None and suspend is not None:
-        group = root.api_version.rpartition("/")[0]
-        resource = kind.lower() if group in ("", "batch") else f"{kind.lower()}.{group}"
-        body = manifests.to_json({"spec": suspend})
-        command = kubectl.kubectl(
-            "patch", resource, "-n", root.namespace, "--type=merge", "-p", body, *kubectl.named(root.name)
-        )
+    if root is not None and _suspend(root, True) is not None:
+        command = _suspending(root, True)
         why = "Releases the GPUs until the cause is repaired. Its running pods end and lose what is not checkpointed."
         return _stopping(
             f"Suspend {kind} {printable(root.name, 120)} meanwhile", why, command, Risk.DISRUPTIVE
@@ -40,14 +34,41 @@ def stop_owner(pod: Pod) -> Step:
     )
 
 
-def _suspend(root: OwnerKey) -> dict[str, Any] | None:
+def resume_owner(pod: Pod) -> tuple[Step, ...]:
+    """What undoes `stop_owner` where that suspends; nothing for other kinds, whose number of pods is not known here."""
+    root = pod.root
+    if root is None or _suspend(root, False) is None:
+        return ()
+    return (
+        Step(
+            kind=StepKind.RESTORE,
+            title=f"Resume {root.kind} {printable(root.name, 120)}, if it was suspended and still is",
+            why="It starts from its last checkpoint. Not for a job that Kueue manages: Kueue resumes it itself. One "
+            "that was made anew is not suspended.",
+            risk=Risk.SAFE,
+            command=_suspending(root, False),
+            expect="Its pods are made again.",
+        ),
+    )
+
+
+def _suspending(root: OwnerKey, is_suspended: bool) -> str:
+    group = root.api_version.rpartition("/")[0]
+    kind = root.kind.lower()
+    resource = kind if group in ("", "batch") else f"{kind}.{group}"
+    body = manifests.to_json({"spec": _suspend(root, is_suspended)})
+    return kubectl.kubectl(
+        "patch", resource, "-n", root.namespace, "--type=merge", "-p", body, *kubectl.named(root.name)
+    )
+
+
+def _suspend(root: OwnerKey, is_suspended: bool) -> dict[str, Any] | None:
     """The field that suspends this kind of owner; None where it has none."""
     if root.kind in {"PyTorchJob", "MPIJob", "TFJob", "XGBoostJob"}:
-        return {"runPolicy": {"suspend": True}}
+        return {"runPolicy": {"suspend": is_suspended}}
     is_batch = root.kind == "Job" and root.api_version in ("", "batch/v1")
-    return (
-        {"suspend": True} if is_batch or root.kind in {"JobSet", "TrainJob", "RayJob", "RayCluster"} else None
-    )
+    can = is_batch or root.kind in {"JobSet", "TrainJob", "RayJob", "RayCluster"}
+    return {"suspend": is_suspended} if can else None
 
 
 def _stopping(title: str, why: str, command: str, risk: Risk) -> Step:

@@ -1,7 +1,7 @@
 """Guided fix for a partial gang: why the rest does not run, then give the GPUs back, then start all or none."""
 
 from diagnostics.fixes import Fix, Step, in_order, kubectl, steps
-from diagnostics.fixes.stopping import stop_owner
+from diagnostics.fixes.stopping import resume_owner, stop_owner
 from diagnostics.rules.scheduling.gang_variants import variants
 from diagnostics.rules.scheduling.members import Members
 from diagnostics.snapshot import Gang, Snapshot
@@ -35,8 +35,9 @@ def gang_fix(gang: Gang, members: Members, snapshot: Snapshot) -> Fix:
                 first,
                 expect="A rendezvous that waits for the missing members. It blames the network; look at the members.",
             ),
-            *(variants(gang, first, snapshot) if not gang.gang_scheduler else ()),
             stop_owner(first),
+            *(variants(gang, first, snapshot) if not gang.gang_scheduler else ()),
+            *resume_owner(first),
             steps.verify_finding_gone("All members run, or none holds a GPU."),
         ),
     )

@@ -6,14 +6,18 @@ own gang scheduling (KEP-4671: spec.schedulingGroup). A Volcano scheduler name a
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import msgspec
 
 from diagnostics.fixes import Risk, Step, StepKind, manifests, steps
 from diagnostics.gangs import pods_wanted, roles_of
 from diagnostics.masking import MASKED
+from diagnostics.rules.scheduling.gang_names import Hosts, moved
 from diagnostics.snapshot import Gang, Pod, Snapshot, Workload
-from diagnostics.text import printable
+from diagnostics.text import listed, printable
 
 _WHY = (
     "The scheduler places pods one by one, so that a part of a job can hold GPUs while the rest waits. Starting all or "
@@ -33,6 +37,7 @@ _BACKOFF_LIMIT = 6
 """Of a Job that says nothing (documentation of Jobs)."""
 _OF_THE_CONTROLLER = frozenset({"selector", "manualSelector", "suspend", "ttlSecondsAfterFinished"})
 """Fields of a Job's spec that the JobSet controller sets, or that would take a part of a JobSet away."""
+_ALPHA = re.compile(r"^apiVersion: (\S+/v\d+alpha\d+)$", re.MULTILINE)
 Patch = Mapping[str, Any]
 
 
@@ -46,7 +51,7 @@ def installed(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def variants(gang: Gang, pod: Pod, snapshot: Snapshot) -> tuple[Step, ...]:
-    """A step for each that is installed; else the advice to get one."""
+    """A step for each that is installed, of which one is enough; else the advice to get one."""
     job = _Job(gang, pod, snapshot)
     ways = {
         "Kueue": job.kueue,
@@ -59,7 +64,7 @@ def variants(gang: Gang, pod: Pod, snapshot: Snapshot) -> tuple[Step, ...]:
     names = [name for name in installed(snapshot) if gang.kind != "LeaderWorkerSet" or name == "Kueue"]
     found = tuple(step for name in names for step in ways[name]())
     if found:
-        return found
+        return tuple(_one_of(len(found), step) for step in found)
     lacks = "This cluster serves no queue and no gang scheduler."
     if gang.kind == "LeaderWorkerSet" and installed(snapshot):
         lacks = (
@@ -88,19 +93,50 @@ class _Job:
         self.size = max(wanted or 0, gang.size or 0, len(gang.members))
 
     def kueue(self) -> Iterator[Step]:
-        queues = [
-            q.name
-            for q in self.snapshot.queues
-            if q.kind == "LocalQueue" and q.namespace == self.gang.namespace and not q.state
-        ]
-        labels = {"kueue.x-k8s.io/queue-name": queues[0] if queues else "<local queue>"}
+        queue, first, lacks = self._local_queue()
+        labels = {"kueue.x-k8s.io/queue-name": queue}
         said = "Kueue admits a whole job at once when its queue has quota for all of it; it holds nothing before. "
-        said += "Quota is a sum: where GPUs lie in pieces, topology-aware scheduling counts room on nodes."
-        yield _step("Kueue", said, self._patched({"labels": labels}))
-        if self.gang.kind == "Job" and self._serves("jobset.x-k8s.io") and self._own_template():
+        said += "Quota is a sum: where GPUs lie in pieces, topology-aware scheduling counts room on nodes. Kueue takes "
+        said += "the label of a job that is suspended or new, and refuses it on one that runs: suspend it first. Kueue "
+        said += f"resumes it by itself when it admits it.{lacks}"
+        yield _step("Kueue", said, first + self._patched({"labels": labels}))
+        if self.serves_job_set and self.gang.kind == "Job" and self._own_template():
+            gang = self.gang
+            of_set = moved(self._own_template(), gang.name, Hosts(gang.name, f"{gang.name}-workers-0"))
             said = "Kueue admits the whole JobSet at once; a JobSet also restarts all of its pods together, and gives "
-            said += f"them stable names.{self._masked_words()}"
-            yield _step("JobSet and Kueue", said, manifests.to_yaml(self._job_set(labels)))
+            said += f"them stable names.{of_set.words}{self._masked_words()}{lacks} Delete the Job before."
+            made = manifests.to_yaml(self._job_set(labels, of_set.template))
+            yield _step("JobSet and Kueue", said, first + made)
+
+    @property
+    def serves_job_set(self) -> bool:
+        return self._serves("jobset.x-k8s.io")
+
+    def _local_queue(self) -> tuple[str, str, str]:
+        """Name of the LocalQueue to use, the manifest of one that is not there yet, and what must be said of it."""
+        served = [q for q in self.snapshot.queues if q.system == "kueue" and not q.state]
+        where = printable(self.gang.namespace, 80)
+        own = [q for q in served if q.kind == "LocalQueue" and q.namespace == self.gang.namespace]
+        if own:
+            others = [printable(q.name, 80) for q in own[1:]]
+            return (
+                own[0].name,
+                "",
+                f" Namespace {where} has these queues too: {listed(others)}." if others else "",
+            )
+        clusters = [q for q in served if q.kind == "ClusterQueue"]
+        if len(clusters) != 1:
+            known = f": {listed([printable(q.name, 80) for q in clusters])}" if clusters else ""
+            lacks = f" No LocalQueue of namespace {where} was read: ask whoever runs Kueue for one on a ClusterQueue"
+            return "<local queue>", "", f"{lacks}{known}, and put its name in."
+        (cluster,) = clusters
+        metadata = {"name": cluster.name, "namespace": self.gang.namespace}
+        version = cluster.api_version or "kueue.x-k8s.io/v1beta1"
+        spec = {"clusterQueue": cluster.name}
+        made = {"apiVersion": version, "kind": "LocalQueue", "metadata": metadata, "spec": spec}
+        lacks = f" Namespace {where} has no LocalQueue, so that the lines begin with one of ClusterQueue "
+        lacks += f"{printable(cluster.name, 80)}: ask whoever runs Kueue first."
+        return cluster.name, manifests.to_yaml(made) + "---\n", lacks
 
     def volcano(self) -> Iterator[Step]:
         is_job = self.gang.kind == "Job" and self.gang.api_version == "batch/v1"
@@ -114,11 +150,16 @@ class _Job:
         said = "Volcano starts the pods of a PodGroup when minMember of them fit; the scheduler's name alone would "
         said += "make a group of each pod."
         name = "a PodGroup of Volcano" if is_job else "Volcano"
-        yield _step(name, said + (self._anew if is_job else ""), group + "---\n" + self._patched({}, change))
+        manifest = group + "---\n" + self._patched({}, change)
+        yield _step(name, said + (self._anew if is_job else ""), manifest)
         if is_job and self._own_template():
+            hosts = Hosts(self.gang.name, f"{self.gang.name}-worker", "VC_TASK_INDEX")
+            of_job = moved(self._own_template(), self.gang.name, hosts)
             said = "Volcano's own Job starts with minAvailable pods or with none. The index of a pod is VC_TASK_INDEX "
-            said += f"there, not JOB_COMPLETION_INDEX.{self._masked_words()}"
-            yield _step("Volcano", said, manifests.to_yaml(self._volcano_job()))
+            said += (
+                f"there, not JOB_COMPLETION_INDEX.{of_job.words}{self._masked_words()} Delete the Job before."
+            )
+            yield _step("Volcano", said, manifests.to_yaml(self._volcano_job(of_job.template)))
 
     def coscheduling(self) -> Iterator[Step]:
         group = self._group(
@@ -130,7 +171,8 @@ class _Job:
         }
         said = "The coscheduling plugin binds the pods of a PodGroup when minMember of them have a place. Only a "
         said += "scheduler that runs the plugin looks at the label."
-        yield _step("coscheduling", said + self._anew, group + "---\n" + self._patched({}, change))
+        manifest = group + "---\n" + self._patched({}, change)
+        yield _step("coscheduling", said + self._anew, manifest)
 
     def native(self) -> Iterator[Step]:
         api = next(
@@ -139,9 +181,10 @@ class _Job:
         group = self._group(api.api_version, {"schedulingPolicy": {"gang": {"minCount": self.size}}})
         change = {"spec": {"schedulingGroup": {"podGroupName": self.gang.name}}}
         said = "Kubernetes' own scheduler starts the pods of a PodGroup with a gang policy when minCount of them fit."
-        yield _step(
-            "a PodGroup of Kubernetes itself", said + self._anew, group + "---\n" + self._patched({}, change)
-        )
+        said += " It needs the feature gate GenericWorkload, and GangScheduling where that is separate, on the API "
+        said += "server and the scheduler; without them the field is dropped in silence."
+        manifest = group + "---\n" + self._patched({}, change)
+        yield _step("a PodGroup of Kubernetes itself", said + self._anew, manifest)
 
     def yunikorn(self) -> Iterator[Step]:
         requests = {name: f"{amount:.0f}" for name, amount in sorted(self.pod.effective_requests.items())}
@@ -198,7 +241,7 @@ class _Job:
     def _own_template(self) -> dict[str, Any]:
         """The pod template of a Job without what its controller added; empty where the spec was not kept."""
         own = self.workload.spec.get("template") if self.workload is not None else None
-        if not isinstance(own, dict) or not own.get("spec"):
+        if not isinstance(own, dict) or not own.get("spec") or not isinstance(own["spec"], dict):
             return {}
         labels = {
             key: value
@@ -207,8 +250,8 @@ class _Job:
         }
         return ({"metadata": {"labels": labels}} if labels else {}) | {"spec": own["spec"]}
 
-    def _volcano_job(self) -> dict[str, Any]:
-        task = {"name": "worker", "replicas": self.size, "template": self._own_template()}
+    def _volcano_job(self, template: Patch) -> dict[str, Any]:
+        task = {"name": "worker", "replicas": self.size, "template": dict(template)}
         kept = {key: self._own[key] for key in ("ttlSecondsAfterFinished",) if key in self._own}
         return {
             "apiVersion": "batch.volcano.sh/v1alpha1",
@@ -225,7 +268,7 @@ class _Job:
             },
         }
 
-    def _job_set(self, labels: Patch) -> dict[str, Any]:
+    def _job_set(self, labels: Patch, template: Patch) -> dict[str, Any]:
         """The Job as the only one of a JobSet, which starts all of it anew where the Job would replace one pod."""
         size = self.size
         kept = {key: value for key, value in self._own.items() if key not in _OF_THE_CONTROLLER}
@@ -235,7 +278,7 @@ class _Job:
             "backoffLimit": 0,
             "completionMode": "Indexed",
         }
-        job = {"spec": kept | all_at_once | {"template": self._own_template()}}
+        job = {"spec": kept | all_at_once | {"template": dict(template)}}
         return {
             "apiVersion": self._version_of("jobset.x-k8s.io"),
             "kind": "JobSet",
@@ -293,11 +336,23 @@ def _merged(one: Patch, other: Patch) -> dict[str, Any]:
 
 
 def _step(name: str, said: str, manifest: str) -> Step:
+    """Disruptive: whatever runs of the job ends for it, by suspending it or making it anew."""
+    alpha = sorted(set(_ALPHA.findall(manifest)))
+    if alpha:
+        said += f" An alpha API ({listed([printable(one, 80) for one in alpha])}) may change with an update."
     return Step(
         kind=StepKind.FIX,
-        title=printable(f"At its next start, have all members started or none: with {name}", 160),
-        why=f"{_WHY} {said} It counts from the next start: what runs now stays as it is.",
-        risk=Risk.SAFE,
+        title=printable(f"Have all members started or none with {name}", 160),
+        why=f"{_WHY} {said}",
+        risk=Risk.DISRUPTIVE,
         manifest=manifest,
         expect=_EXPECT,
     )
+
+
+def _one_of(number: int, step: Step) -> Step:
+    if number < 2:
+        return step
+    title = f"One of these {number}: {step.title[0].lower()}{step.title[1:]}"
+    why = f"One of {number} alternatives: take one of them, not several. {step.why}"
+    return msgspec.structs.replace(step, title=title, why=why)

@@ -28,6 +28,7 @@ from datetime import datetime
 
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.fixes import Fix, in_order, kubectl, steps
+from diagnostics.fixes.stopping import resume_owner, stop_owner
 from diagnostics.limits import Limits
 from diagnostics.quantities import span
 from diagnostics.rules.base import rule
@@ -130,7 +131,7 @@ def _hit(gang: Gang, members: Members, waiting: list[Missing], since: datetime, 
             ),
             Evidence(
                 "could start it as a whole here",
-                listed(schedulers) if schedulers else "nothing that is installed",
+                _ways(schedulers, snapshot),
                 source="APIs that the cluster serves",
             ),
         ),
@@ -141,6 +142,12 @@ def _hit(gang: Gang, members: Members, waiting: list[Missing], since: datetime, 
         nodes=tuple(dict.fromkeys(p.node for p in members.running if p.node)),
         pods=(*(p.key for p in members.running), *(m.pod.key for m in waiting)),
     )
+
+
+def _ways(schedulers: tuple[str, ...], snapshot: Snapshot) -> str:
+    has_sets = any(api.group == "jobset.x-k8s.io" for api in snapshot.apis)
+    named = ["Kueue (also as a JobSet)" if has_sets and name == "Kueue" else name for name in schedulers]
+    return listed(named) if named else "nothing that is installed"
 
 
 def _holding(running: tuple[Pod, ...], held: int) -> tuple[Evidence, ...]:
@@ -156,6 +163,8 @@ def _named(pods: list[Pod] | tuple[Pod, ...]) -> str:
 
 def _fix(gang: Gang, members: Members, waiting: list[Missing], snapshot: Snapshot) -> Fix:
     names = [pod.name for pod in (*members.running, *(m.pod for m in waiting))][:16]
+    pod = waiting[0].pod
+    back = resume_owner(pod) if installed(snapshot) else ()
     return Fix(
         "Have all members started together, or none",
         in_order(
@@ -165,8 +174,10 @@ def _fix(gang: Gang, members: Members, waiting: list[Missing], snapshot: Snapsho
                 command=kubectl.kubectl("get", "pods", "-n", gang.namespace, "-o", "wide", "--", *names),
                 expect="The members named in the evidence.",
             ),
-            steps.describe_pod(waiting[0].pod),
-            *variants(gang, waiting[0].pod, snapshot),
+            steps.describe_pod(pod),
+            *((stop_owner(pod),) if back else ()),
+            *variants(gang, pod, snapshot),
+            *back,
             steps.verify_finding_gone("All members run, or none holds a GPU."),
         ),
     )

@@ -289,7 +289,7 @@ def test_all_that_is_installed_is_offered_and_reading_comes_first() -> None:
     found = partial(apis=(KUEUE, VOLCANO, COSCHEDULING, NATIVE))
 
     assert len([s for s in found.fix.steps if s.manifest]) == 5
-    assert [s.kind for s in found.fix.steps] == ["diagnose"] * 2 + ["fix"] * 5 + ["verify"]
+    assert [s.kind for s in found.fix.steps] == ["diagnose"] * 2 + ["fix"] * 6 + ["restore", "verify"]
 
 
 def test_groups_of_a_leader_worker_set_are_not_put_into_one_pod_group() -> None:
