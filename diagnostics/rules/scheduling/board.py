@@ -13,6 +13,14 @@ from diagnostics.rules.scheduling.shut_out import ShutOut
 from diagnostics.snapshot import Pod, Snapshot, Taint
 
 
+class Unused(msgspec.Struct, frozen=True):
+    """A holder that hardly uses its GPUs."""
+
+    pod: Pod
+    words: str
+    """`research/nb-0 (2 GPUs on n1, idle, last active 3 d ago)`."""
+
+
 class Reading(msgspec.Struct, frozen=True):
     """The reason for which a pod has no node."""
 
@@ -32,8 +40,12 @@ class Reading(msgspec.Struct, frozen=True):
     taints: tuple[Taint, ...] = ()
     troubled: tuple[str, ...] = ()
     """Of `places`, those that are in trouble of their own, in words."""
-    unused: tuple[str, ...] = ()
-    """Holders that hardly use their GPUs, in words."""
+    unused: tuple[Unused, ...] = ()
+    """Holders that hardly use their GPUs."""
+    own_gpus: int = 0
+    """GPUs that pods of its own job hold on the nodes that it could use."""
+    has_working: bool = True
+    """Other pods of its owner run, which a change of the template replaces too."""
     claim_api: str = ""
     """`resource.k8s.io/v1`, or what this cluster serves; set where device claims are what it waits for."""
     most: int | None = None

@@ -28,6 +28,7 @@ def selector(pod: Pod, reading: Reading) -> tuple[Step, ...]:
             if any(key in pod.node_selector for key in keys)
             else {"affinity": {"nodeAffinity": None}},
             "At least one node with GPUs matches.",
+            has_working=reading.has_working,
         ),
     )
 
@@ -91,6 +92,7 @@ def placement_rule(pod: Pod, reading: Reading) -> tuple[Step, ...]:
             "Anti-affinity gives no better interconnect: it spreads a job.",
             field[reading.cause],
             "The scheduler finds a node.",
+            has_working=reading.has_working,
         ),
     )
 
@@ -131,5 +133,6 @@ def scheduler(pod: Pod, reading: Reading) -> tuple[Step, ...]:
             "The default scheduler places pods one by one: a job that needs all members at once loses its gang.",
             {"schedulerName": "default-scheduler"},
             "An event from that scheduler within a minute.",
+            has_working=reading.has_working,
         ),
     )

@@ -6,13 +6,14 @@ from math import inf
 from diagnostics.findings import Evidence
 from diagnostics.placement import Room
 from diagnostics.quantities import percent, span
-from diagnostics.rules.scheduling.board import Board
+from diagnostics.rules.scheduling.board import Board, Unused
 from diagnostics.snapshot import Pod, State
 from diagnostics.states import effective_activity, usable_window
 from diagnostics.text import counted, listed, printable
 
 MOST_NODES = 4
 """Nodes whose holders are spelled out; the rest is named."""
+MOST_HOLDERS = 16
 _UNUSED = {State.IDLE_EMPTY, State.IDLE_HELD, State.INEFFECTIVE}
 
 
@@ -49,11 +50,14 @@ def holder_facts(pod: Pod, given: Sequence[Room], board: Board) -> Iterator[Evid
     for room in given[:MOST_NODES]:
         held = [_holder(holder, board) for holder in room.holders if holder.gpus]
         if held:
-            freed, _ = to_free(pod, room)
-            least = f"; {freed:.0f} must come free for one such pod" if 0 < freed < inf else ""
+            freed, leaving = to_free(pod, room)
+            least = f"; one such pod needs {pod.gpu_count}: {counted(leaving, 'holder')} with {freed:.0f} must end"
+            least = least if 0 < freed < inf else ""
             label = f"GPUs held on {printable(room.node.name, 80)}"
             yield Evidence(
-                label, f"{listed(held, 6)}{least}", source="spec and measured activity of bound pods"
+                label,
+                f"{listed(held, MOST_HOLDERS)}{least}",
+                source="spec and measured activity of bound pods",
             )
     more = [printable(room.node.name, 80) for room in given[MOST_NODES:]]
     if more:
@@ -67,12 +71,22 @@ def _holder(holder: Pod, board: Board) -> str:
     return f"{shown}, {unused})" if unused else f"{shown})"
 
 
-def candidates(given: Sequence[Room], board: Board) -> tuple[str, ...]:
+def own_gpus(pod: Pod, given: Sequence[Room]) -> int:
+    """GPUs that other pods of its owner hold on these nodes."""
+    if pod.root is None or pod.root.kind == "Pod":
+        return 0
+    return sum(holder.gpu_count for room in given for holder in room.holders if holder.root == pod.root)
+
+
+def candidates(given: Sequence[Room], board: Board) -> tuple[Unused, ...]:
     """Holders on these nodes that hardly use their GPUs, the idle ones first; stuck ones have a rule of their own."""
     found = [
         (
             words,
-            f"{printable(holder.key, 160)} ({counted(holder.gpu_count, 'GPU')} on {printable(node, 80)}, {words})",
+            Unused(
+                holder,
+                f"{printable(holder.key, 160)} ({counted(holder.gpu_count, 'GPU')} on {printable(node, 80)}, {words})",
+            ),
         )
         for room in given
         for holder in room.holders

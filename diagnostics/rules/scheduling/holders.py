@@ -7,12 +7,15 @@ import msgspec
 
 from diagnostics.findings import Evidence
 from diagnostics.limits import Thresholds
-from diagnostics.quantities import rfc3339, span
+from diagnostics.quantities import gib, rfc3339, span
 from diagnostics.snapshot import Container, Event, Pod, Snapshot
 from diagnostics.states import CONFIG_REASONS, is_crash_looping, stuck_cause
 from diagnostics.text import counted, listed, printable
 
 MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+
+_OF_THE_DRIVER_BYTES = 2**30
+"""More than a GPU without any process shows as used."""
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -81,14 +84,45 @@ def _is_late(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> bool:
 def _terminating(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> Trouble | None:
     if pod.deletion_at is None or not _is_late(pod, snapshot, thresholds):
         return None
-    facts = [_gone_by(pod, pod.deletion_at, "metadata.deletionTimestamp, grace included")]
-    if pod.finalizers:
-        names = listed([printable(name, 80) for name in pod.finalizers])
-        facts.append(_fact(pod, "finalizers", names, "metadata.finalizers"))
+    cause, words = _ending(pod)
     late = span(snapshot.age(pod.deletion_at))
-    return Trouble(
-        "terminating", f"it should have been gone {late} ago and still runs", pod.deletion_at, tuple(facts)
-    )
+    said = f"it should have been gone {late} ago{words}"
+    return Trouble(cause, said, pod.deletion_at, tuple(_ending_facts(pod, pod.deletion_at, snapshot)))
+
+
+def _ending(pod: Pod) -> tuple[str, str]:
+    """What keeps it, with the rest of the sentence: containers end first, and finalizers are waited for after them.
+
+    A node that does not answer is told before this is asked.
+    """
+    alive = [printable(c.name, 60) for c in pod.containers if c.state == "running"]
+    if alive:
+        return "process-does-not-end", f" and still runs: {listed(alive, 3)} does not end"
+    if pod.finalizers and all(c.state == "terminated" for c in pod.containers):
+        names = listed([printable(name, 80) for name in pod.finalizers], 3)
+        return "finalizer-left", f": its containers have ended, and it waits for finalizer {names}"
+    return "terminating", ", and the kubelet does not report its end"
+
+
+def _ending_facts(pod: Pod, gone_by: datetime, snapshot: Snapshot) -> Iterator[Evidence]:
+    field = "metadata.deletionTimestamp, grace included"
+    if pod.deletion_grace_s is not None:
+        grace = timedelta(seconds=pod.deletion_grace_s)
+        yield Evidence.of_moment(_label(pod, "deletion asked for"), gone_by - grace, _source(pod, field))
+        value = f"{pod.deletion_grace_s} s"
+        yield _fact(pod, "grace period", value, "metadata.deletionGracePeriodSeconds")
+    yield _gone_by(pod, gone_by, field)
+    names = listed([printable(name, 80) for name in pod.finalizers])
+    yield _fact(pod, "finalizers", names, "metadata.finalizers")
+    states = [f"{printable(c.name, 60)} {c.state or 'unknown'}" for c in pod.containers]
+    yield _fact(pod, "containers", listed(states), "status.containerStatuses")
+    gpus = [gpu for gpu in snapshot.gpus_by_pod.get(pod.key, []) if gpu.holders == (pod.key,) and gpu.metrics]
+    used = [gpu.metrics.memory_used_bytes for gpu in gpus if gpu.metrics is not None]
+    known = [amount for amount in used if amount is not None]
+    if known:
+        value = f"{gib(sum(known))} on {counted(len(known), 'GPU')}"
+        value += ": a process of it lives" if sum(known) > _OF_THE_DRIVER_BYTES * len(known) else ""
+        yield Evidence(_label(pod, "GPU memory in use"), value, source="DCGM_FI_DEV_FB_USED of its GPUs")
 
 
 def _failing_container(pod: Pod, snapshot: Snapshot, thresholds: Thresholds) -> Trouble | None:

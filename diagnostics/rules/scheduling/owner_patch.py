@@ -65,7 +65,9 @@ def _nested(kind: str, pod: Pod, spec: dict[str, Any]) -> dict[str, Any]:
     return template
 
 
-def change(pod: Pod, title: str, why: str, spec: dict[str, Any], expect: str) -> Step:
+def change(
+    pod: Pod, title: str, why: str, spec: dict[str, Any], expect: str, *, has_working: bool = True
+) -> Step:
     """A change of the spec of a pod that waits, in the way that its owner's kind allows.
 
     A command only where the change can be applied as it stands: the template may change, no value is left open.
@@ -77,8 +79,8 @@ def change(pod: Pod, title: str, why: str, spec: dict[str, Any], expect: str) ->
     return Step(
         kind=StepKind.FIX,
         title=title,
-        why=f"{why} {_HOW.get(kind, _HOW_OTHERS.format(kind=kind))}{in_words(pod, spec)}",
-        risk=Risk.SAFE if kind == "Pod" else Risk.DISRUPTIVE,
+        why=f"{why} {_how(pod, kind, has_working)}{in_words(pod, spec)}",
+        risk=Risk.SAFE if kind == "Pod" or (is_template and not has_working) else Risk.DISRUPTIVE,
         command=kubectl.patch(kind.lower(), root.name, root.namespace, body)
         if root is not None and is_template and "<" not in body
         else "",
@@ -94,10 +96,10 @@ def owner_kind(pod: Pod) -> str:
 PATCHABLE = frozenset({"Deployment", "StatefulSet", "DaemonSet"})
 """Kinds whose pod template may change in place."""
 _ROLLS = "A change of the template makes it replace its pods, those that work included"
+_ROLLS_WAITING = (
+    "A change of the template makes it replace its pods; none of them works, so that nothing is lost"
+)
 _HOW = {
-    "Deployment": f"{_ROLLS}.",
-    "DaemonSet": f"{_ROLLS}.",
-    "StatefulSet": f"{_ROLLS}; it stops at a pod that does not become ready, so delete the waiting pod afterwards.",
     "Job": "A Job's pod template cannot be changed: delete the Job and create it anew with these lines. Its "
     "pods that run lose what they have not checkpointed.",
     "Pod": "These fields of a pod cannot be changed in place: delete it and create it anew from its manifest with "
@@ -107,6 +109,16 @@ _HOW = {
 _HOW_OTHERS = (
     "Change these lines in the manifest of the {kind}; where its controller does not take that, make it anew."
 )
+
+
+def _how(pod: Pod, kind: str, has_working: bool) -> str:
+    if kind not in PATCHABLE:
+        return _HOW.get(kind, _HOW_OTHERS.format(kind=kind))
+    rolls = _ROLLS if has_working else _ROLLS_WAITING
+    if kind != "StatefulSet":
+        return f"{rolls}."
+    delete = printable(kubectl.delete_pod(pod.name, pod.namespace), MOST_LINES)
+    return f"{rolls}. It stops at a pod that does not become ready, so delete the waiting pod afterwards: `{delete}`."
 
 
 def look_at_holders(reading: Reading) -> tuple[Step, ...]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from diagnostics.fixes import Fix, Step, in_order, mildest_first, steps
 from diagnostics.fixes.sharing import offering
 from diagnostics.rules.scheduling import (
@@ -18,6 +20,7 @@ from diagnostics.snapshot import Pod, Snapshot
 
 def pending_fix(pod: Pod, reading: Reading, snapshot: Snapshot) -> Fix:
     """Read-only steps first, then what the cause asks for, then how to see that it helped, then whom to ask."""
+    reading = msgspec.structs.replace(reading, has_working=_has_working(pod, snapshot))
     causes = _CAUSES | _OF_CLAIMS if reading.claim_api or reading.cause in _CLAIMS_ALONE else _CAUSES
     offered = _offered(pod, snapshot) if reading.cause == "no-such-resource" else ()
     order = mildest_first if offered else in_order
@@ -32,6 +35,11 @@ def pending_fix(pod: Pod, reading: Reading, snapshot: Snapshot) -> Fix:
             steps.verify_finding_gone("The pod is bound to a node; its finding closes."),
         ),
     )
+
+
+def _has_working(pod: Pod, snapshot: Snapshot) -> bool:
+    own = snapshot.pods_by_root.get(pod.root, []) if pod.root is not None else []
+    return any(one.phase == "Running" for one in own)
 
 
 def _offered(pod: Pod, snapshot: Snapshot) -> tuple[Step, ...]:

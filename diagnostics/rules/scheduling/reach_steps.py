@@ -24,7 +24,7 @@ def taint(pod: Pod, reading: Reading) -> tuple[Step, ...]:
         for t in reading.taints
     ]
     tolerate = _tolerate_in_template if owner_kind(pod) in PATCHABLE else _tolerate_in_pod
-    return (*look_at_nodes(reading), tolerate(pod, added, _caution(reading)))
+    return (*look_at_nodes(reading), tolerate(pod, added, reading))
 
 
 _TOLERATE = "Tolerate the taint, if the pod belongs on these nodes"
@@ -39,22 +39,25 @@ def _caution(reading: Reading) -> str:
     if not reading.troubled:
         return ""
     return (
-        f" Not all of these nodes are well, so look at their findings first: {listed(reading.troubled, 3)}."
+        " Not all of these nodes are well, so look at their findings first, and add no toleration for one that is to "
+        f"be drained: {listed(reading.troubled, 3)}."
     )
 
 
-def _tolerate_in_template(pod: Pod, added: list[dict[str, Any]], caution: str) -> Step:
+def _tolerate_in_template(pod: Pod, added: list[dict[str, Any]], reading: Reading) -> Step:
     kept = [_toleration(t) for t in pod.tolerations if t.seconds is None]
     return change(
         pod,
         _TOLERATE,
-        f"{_WHY_TAINTED}{caution} A patch replaces the whole list, so that the tolerations it has are repeated here.",
+        f"{_WHY_TAINTED}{_caution(reading)} A patch replaces the whole list, so that the tolerations it has are "
+        "repeated here.",
         {"tolerations": [*kept, *added]},
         "The scheduler no longer counts these nodes as tainted for this pod.",
+        has_working=reading.has_working,
     )
 
 
-def _tolerate_in_pod(pod: Pod, added: list[dict[str, Any]], caution: str) -> Step:
+def _tolerate_in_pod(pod: Pod, added: list[dict[str, Any]], reading: Reading) -> Step:
     """Adding tolerations is the one change of placement that a pod allows (Kubernetes: pod update and replacement)."""
     path, values = ("/spec/tolerations/-", added) if pod.tolerations else ("/spec/tolerations", [added])
     body = json.dumps([{"op": "add", "path": path, "value": value} for value in values])
@@ -68,9 +71,10 @@ def _tolerate_in_pod(pod: Pod, added: list[dict[str, Any]], caution: str) -> Ste
     return Step(
         kind=StepKind.FIX,
         title=_TOLERATE,
-        why=f"{_WHY_TAINTED}{caution} A toleration may be added to a pod in place, which the command does; no other "
-        f"field of its placement may.{lines}",
-        risk=Risk.SAFE,
+        why=f"{_WHY_TAINTED}{_caution(reading)} A toleration may be added to a pod in place, which the command does; no "
+        f"other field of its placement may.{lines}",
+        # It lands on what others reserved, or on a node that is not well.
+        risk=Risk.DISRUPTIVE,
         command=kubectl.kubectl(
             "patch", "pod", "-n", pod.namespace, "--type=json", "-p", body, *kubectl.named(pod.name)
         ),
@@ -101,6 +105,7 @@ def loosen(pod: Pod, reading: Reading) -> tuple[Step, ...]:
                 f"with good reason: its owner decides, and drops the lines that need not be.{_caution(reading)}",
                 spec,
                 room,
+                has_working=reading.has_working,
             )
         )
     if closed.by_taints:

@@ -1,32 +1,33 @@
 """Steps for pods that wait because GPUs are lacking, each cause with its own."""
 
+import msgspec
+
 from diagnostics.fixes import Risk, Step, StepKind, kubectl, manifests, steps
+from diagnostics.fixes.stopping import stop_owner
 from diagnostics.rules.scheduling.board import Reading
 from diagnostics.rules.scheduling.owner_patch import (
     change,
     in_words,
     look_at_holders,
     look_at_nodes,
+    owner_kind,
     patch_of_owner,
 )
 from diagnostics.snapshot import Pod
-from diagnostics.text import listed, printable
+from diagnostics.text import counted, listed, printable
 
-MOST_HOLDERS = 6
-"""Holders that a step names; the rest is counted."""
+MOST_HOLDERS = 16
+"""Holders that a step names, or that get a step; the rest is counted."""
 
 
 def capacity(pod: Pod, reading: Reading) -> tuple[Step, ...]:
     return (
         *look_at_holders(reading),
         *_ask_holders(reading),
+        *_stop_unused(reading),
         steps.escalate(
             "whoever plans the cluster's capacity",
-            why=(
-                "Where the holders work, "
-                if reading.unused
-                else "No holder is known to leave its GPUs unused: "
-            )
+            why=_who_may_end(reading)
             + "GPUs come free when one of them ends, or when nodes are added. A job that needs all members at once "
             "belongs into a queue or under a gang scheduler, so that it holds nothing meanwhile.",
             expect="A holder that may wait, more nodes, or a smaller request.",
@@ -34,16 +35,48 @@ def capacity(pod: Pod, reading: Reading) -> tuple[Step, ...]:
     )
 
 
+def _who_may_end(reading: Reading) -> str:
+    if reading.unused:
+        return "Where the holders work, "
+    own = ""
+    if reading.own_gpus:
+        own = f"Pods of its own job hold {counted(reading.own_gpus, 'GPU')} there; if they wait for it, suspending the "
+        own += "job gives these back until all fit. "
+    return f"{own}No {'other ' if own else ''}holder is measured as idle: "
+
+
 def _ask_holders(reading: Reading) -> tuple[Step, ...]:
     if not reading.unused:
         return ()
+    told = [one.words for one in reading.unused]
     return (
-        steps.escalate(
-            "the owners of holders that hardly use their GPUs",
-            why=f"{listed(reading.unused, MOST_HOLDERS)}. Only an owner knows what such a pod still has in memory.",
+        steps.look(
+            title="Ask the owners of holders that hardly use their GPUs",
+            why=f"{listed(told, MOST_HOLDERS)}. Only an owner knows what such a pod still has in memory. Idle ones "
+            "have findings of their own (GPU501).",
             expect="One of them ends, or says why it must stay.",
         ),
     )
+
+
+def _stop_unused(reading: Reading) -> tuple[Step, ...]:
+    """The command for each owner of such holders, to be run with its consent only."""
+    by_owner = {one.pod.root or one.pod.key: one for one in reversed(reading.unused)}
+    made = []
+    for one in reversed(by_owner.values()):
+        step = stop_owner(one.pod)
+        who = (
+            f"{owner_kind(one.pod)} {printable(f'{one.pod.namespace}/{(one.pod.root or one.pod).name}', 200)}"
+        )
+        made.append(
+            msgspec.structs.replace(
+                step,
+                title=printable(f"Only if its owner agrees: {step.title[0].lower()}{step.title[1:]}", 240),
+                why=f"{one.words}. It belongs to {who}: ask its owner first. All of its pods end, and what they have "
+                "in memory and did not save is lost, such as the state of a notebook's kernel.",
+            )
+        )
+    return tuple(made[:MOST_HOLDERS])
 
 
 def fragmented(pod: Pod, reading: Reading) -> tuple[Step, ...]:
@@ -136,6 +169,7 @@ def no_resource(pod: Pod, reading: Reading) -> tuple[Step, ...]:
                 ]
             },
             "The scheduler counts nodes that offer the resource.",
+            has_working=reading.has_working,
         ),
     )
 

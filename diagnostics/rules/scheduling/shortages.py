@@ -8,7 +8,7 @@ from diagnostics.findings import Evidence
 from diagnostics.placement import Reach, Room, give_back, is_fragmented
 from diagnostics.quantities import gib
 from diagnostics.rules.scheduling.board import Board, Reading
-from diagnostics.rules.scheduling.freeing import candidates, easiest_first, holder_facts
+from diagnostics.rules.scheduling.freeing import candidates, easiest_first, holder_facts, own_gpus
 from diagnostics.rules.scheduling.refusals import Refusal, Word
 from diagnostics.rules.scheduling.shut_out import FREE_SOURCE
 from diagnostics.snapshot import Pod
@@ -48,7 +48,9 @@ def short_of(
     reading = _by_priority(pod, open_rooms, facts) or Reading(
         "no-capacity", "every GPU that it could use is held", is_shortage=True, facts=facts, places=where
     )
-    return msgspec.structs.replace(reading, unused=candidates(open_rooms, board))
+    return msgspec.structs.replace(
+        reading, unused=candidates(open_rooms, board), own_gpus=own_gpus(pod, open_rooms)
+    )
 
 
 def _fits_now(fits: list[str], waits_for_gang: bool, facts: tuple[Evidence, ...]) -> Reading:

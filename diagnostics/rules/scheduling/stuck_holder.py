@@ -8,8 +8,8 @@ its image or mount its volumes, was to end and does not, or lies on a node that 
 Its GPUs do nothing, and nobody else gets them. Pods that wait for GPUs may wait for these.
 
 ## Evidence
-Phase, deletionTimestamp, finalizers, container states, restarts and exit codes of bound pods; the Ready condition of
-their nodes; mount and sandbox events.
+Phase, deletionTimestamp and its grace period, finalizers, container states, restarts and exit codes of bound pods;
+memory in use on their GPUs; the Ready condition of their nodes; mount and sandbox events.
 
 ## Not reported
 Failed and Succeeded pods, evicted and rejected ones included: they hold nothing, even with a finalizer left. Pods

@@ -1,6 +1,7 @@
 """Which node's GPUs come free the easiest, and which holders hardly use theirs."""
 
 from diagnostics.findings import Hit
+from diagnostics.fixes import Risk
 from diagnostics.snapshot import Past, State
 from tests.builders import ago, gpu, node, owner, pending_pod, pod, stat, window
 from tests.rules.scheduling.waiting import hit
@@ -18,7 +19,7 @@ def test_the_node_with_the_least_to_free_comes_first() -> None:
 
     held = [fact for fact in found.evidence if fact.label.startswith("GPUs held on")]
     assert held[0].label == "GPUs held on d"
-    assert "6 must come free" in held[0].value
+    assert "one such pod needs 6: 1 holder with 6 must end" in held[0].value
     assert "spec.nodeName=d" in commands(found)
 
 
@@ -90,4 +91,53 @@ def test_holders_that_work_or_are_not_measured_are_not_asked() -> None:
     found = hit(node(), busy, unknown, pod("busy", gpus=4), pod("dark", gpus=4), pending_pod())
 
     assert not [step for step in found.fix.steps if "hardly use" in step.title]
-    assert "No holder is known to leave its GPUs unused" in str(found.fix.steps)
+    assert "No holder is measured as idle" in str(found.fix.steps)
+
+
+def test_each_unused_holder_has_the_command_of_its_owner_to_be_run_with_consent() -> None:
+    idle = [gpu(slot=f"gpu-1/{n}", holders=(f"research/nb-{n}-0",), state=State.IDLE_HELD) for n in range(8)]
+    books = [pod(f"nb-{n}-0", gpus=1, root=owner("StatefulSet", f"nb-{n}")) for n in range(8)]
+
+    steps = hit(node(), *idle, *books, pending_pod()).fix.steps
+
+    stops = [step for step in steps if step.title.startswith("Only if its owner agrees")]
+    assert [step.command for step in stops] == [
+        f"kubectl scale statefulset -n research --replicas=0 nb-{n}" for n in range(8)
+    ]
+    assert all("StatefulSet research/nb-" in step.why and "ask its owner first" in step.why for step in stops)
+    asked = next(i for i, step in enumerate(steps) if "hardly use" in step.title)
+    assert asked < steps.index(stops[0])
+
+
+def test_two_holders_of_one_owner_are_stopped_once() -> None:
+    root = owner("Deployment", "server")
+    idle = [gpu(slot=f"gpu-1/{n}", holders=(f"research/s-{n}",), state=State.IDLE_HELD) for n in range(2)]
+    parts = (node(), *idle, *(pod(f"s-{n}", gpus=4, root=root) for n in range(2)))
+
+    steps = hit(*parts, pending_pod()).fix.steps
+
+    assert len([step for step in steps if step.title.startswith("Only if its owner agrees")]) == 1
+
+
+def test_gpus_of_its_own_job_are_not_passed_over() -> None:
+    job = owner()
+    mine = [pod(f"member-{n}", gpus=2, root=job) for n in range(4)]
+
+    found = hit(node(), *mine, pending_pod(gpus=2, root=job))
+
+    assert "Pods of its own job hold 8 GPUs there" in str(found.fix.steps)
+    assert "No other holder is measured as idle" in str(found.fix.steps)
+
+
+def test_an_owner_without_a_working_pod_loses_nothing_by_a_change() -> None:
+    root = owner("StatefulSet", "nb")
+    waits = pending_pod("nb-0", gpus=1, root=root, node_selector={"a": "b"})
+    parts = (node(labels={"a": "c"}), waits)
+
+    (alone,) = [s for s in hit(*parts).fix.steps if s.manifest]
+    assert "none of them works" in alone.why
+    assert "kubectl delete pod -n research nb-0" in alone.why
+    assert alone.risk is Risk.SAFE
+    (shared,) = [s for s in hit(*parts, pod("nb-1", gpus=1, root=root, node="x")).fix.steps if s.manifest]
+    assert "those that work included" in shared.why
+    assert shared.risk is Risk.DISRUPTIVE

@@ -144,7 +144,7 @@ def test_zombies_that_hold_gpus_are_named_and_finished_pods_are_not(diagnosed: D
     assert {name: (finding.cause, finding.gpus) for name, finding in found.items()} == {
         "lost-0": ("unknown-node-lost", 2),
         "lost-1": ("unknown-node-lost", 2),
-        "notebook-kim": ("terminating", 4),
+        "notebook-kim": ("process-does-not-end", 4),
         "ranker": ("unknown-node-lost", 4),
     }
 

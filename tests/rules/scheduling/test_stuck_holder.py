@@ -124,7 +124,7 @@ def test_containers_that_are_created_for_long_without_a_word() -> None:
 def test_terminating_past_its_grace() -> None:
     found = hit(node(), pod(deletion_at=ago(minutes=31), finalizers=("example.com/wait",), gpus=4))
 
-    assert found.cause == "terminating"
+    assert found.cause == "process-does-not-end"
     assert "example.com/wait" in str(found.evidence)
     assert "31 min" in found.title
 
@@ -172,7 +172,7 @@ def test_the_cause_that_holds_most_gpus_leads() -> None:
         pod("b", root=root, deletion_at=ago(minutes=31), gpus=4),
     )
 
-    assert found.cause == "terminating"
+    assert found.cause == "process-does-not-end"
     assert "crash-loop (1 GPU)" in found.summary
 
 
