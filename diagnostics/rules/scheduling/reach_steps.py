@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import msgspec
+
 from diagnostics.fixes import Risk, Step, StepKind, kubectl, steps
 from diagnostics.rules.scheduling.board import Reading
 from diagnostics.rules.scheduling.owner_patch import (
@@ -46,7 +48,7 @@ def _caution(reading: Reading) -> str:
 
 def _tolerate_in_template(pod: Pod, added: list[dict[str, Any]], reading: Reading) -> Step:
     kept = [_toleration(t) for t in pod.tolerations if t.seconds is None]
-    return change(
+    made = change(
         pod,
         _TOLERATE,
         f"{_WHY_TAINTED}{_caution(reading)} A patch replaces the whole list, so that the tolerations it has are "
@@ -55,6 +57,8 @@ def _tolerate_in_template(pod: Pod, added: list[dict[str, Any]], reading: Readin
         "The scheduler no longer counts these nodes as tainted for this pod.",
         has_working=reading.has_working,
     )
+    # It lands on what others reserved, or on a node that is not well, even where it disturbs no pod of its own.
+    return msgspec.structs.replace(made, risk=Risk.DISRUPTIVE)
 
 
 def _tolerate_in_pod(pod: Pod, added: list[dict[str, Any]], reading: Reading) -> Step:
@@ -71,8 +75,8 @@ def _tolerate_in_pod(pod: Pod, added: list[dict[str, Any]], reading: Reading) ->
     return Step(
         kind=StepKind.FIX,
         title=_TOLERATE,
-        why=f"{_WHY_TAINTED}{_caution(reading)} A toleration may be added to a pod in place, which the command does; no "
-        f"other field of its placement may.{lines}",
+        why=f"{_WHY_TAINTED}{_caution(reading)} A toleration may be added to a pod in place, which the command "
+        f"does; no other field of its placement may.{lines}",
         # It lands on what others reserved, or on a node that is not well.
         risk=Risk.DISRUPTIVE,
         command=kubectl.kubectl(

@@ -127,7 +127,9 @@ def test_the_step_that_loosens_a_selector_is_one_that_its_owner_takes(
 ) -> None:
     waits = pending_pod(node_selector=TRAIN, root=owner(kind))
 
-    step = step_of(hit(*full("a", labels=TRAIN), node("b"), waits), "Loosen its selector")
+    works = pod("works", node="b", gpus=0, root=owner(kind))
+
+    step = step_of(hit(*full("a", labels=TRAIN), node("b"), works, waits), "Loosen its selector")
 
     assert bool(step.command) is has_command
     assert step.risk is Risk.DISRUPTIVE
