@@ -155,6 +155,8 @@ class _Job:
         if is_job and self._own_template():
             hosts = Hosts(self.gang.name, f"{self.gang.name}-worker", "VC_TASK_INDEX")
             of_job = moved(self._own_template(), self.gang.name, hosts)
+            # A pod that names a scheduler keeps it, and would be placed alone.
+            of_job.template["spec"].pop("schedulerName", None)
             said = "Volcano's own Job starts with minAvailable pods or with none. The index of a pod is VC_TASK_INDEX "
             said += (
                 f"there, not JOB_COMPLETION_INDEX.{of_job.words}{self._masked_words()} Delete the Job before."

@@ -23,7 +23,7 @@ def pending_fix(pod: Pod, reading: Reading, snapshot: Snapshot) -> Fix:
     reading = msgspec.structs.replace(reading, has_working=_has_working(pod, snapshot))
     causes = _CAUSES | _OF_CLAIMS if reading.claim_api or reading.cause in _CLAIMS_ALONE else _CAUSES
     offered = _offered(pod, snapshot) if reading.cause == "no-such-resource" else ()
-    order = mildest_first if offered else in_order
+    order = mildest_first if offered or reading.unused else in_order
     summary, make = causes.get(reading.cause, _CAUSES["unexplained"])
     return Fix(
         summary,

@@ -65,6 +65,15 @@ def test_a_volcano_job_has_its_own_address_and_index() -> None:
     assert "JOB_COMPLETION_INDEX" not in json.dumps(task)
 
 
+def test_a_volcano_job_leaves_the_scheduler_of_its_pods_to_itself() -> None:
+    own = template()
+    own["spec"]["schedulerName"] = "default-scheduler"
+    (document,) = documents(partial(apis=(VOLCANO,), workload=job(parallelism=4, template=own)), "Volcano")
+
+    assert document["spec"]["schedulerName"] == "volcano"
+    assert "schedulerName" not in document["spec"]["tasks"][0]["template"]["spec"]
+
+
 def test_the_template_that_was_read_is_left_alone() -> None:
     own = template()
     moved(own, "train", SET_HOSTS)
