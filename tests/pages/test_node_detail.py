@@ -43,6 +43,18 @@ def test_counts_what_is_fitted_offered_and_held(browser: Client) -> None:
     assert "2 fitted, 1 offered, 1 held" in flat(page(browser))
 
 
+def test_a_gpu_that_is_only_not_offered_is_not_called_unhealthy(browser: Client) -> None:
+    """Nobody marked it: the node offers fewer than are fitted. What a pod holds is marked in the pod's status."""
+    lost = gpu(0, state=State.UNAVAILABLE, is_healthy=False)
+    polled(seen=snapshot(node(allocatable={"nvidia.com/gpu": 0.0}), lost))
+    assert "not offered" in page(browser)
+    assert "unhealthy" not in page(browser)
+
+    held = gpu(0, state=State.UNAVAILABLE, is_healthy=False, holders=("research/train-0",))
+    polled(seen=snapshot(node(allocatable={"nvidia.com/gpu": 0.0}), held))
+    assert re.search(r"tag-bad.>\s*unhealthy", page(browser))
+
+
 def test_shares_of_a_gpu_count_as_the_gpu(browser: Client) -> None:
     shared = node(
         labels={"nvidia.com/gpu.replicas": "4"},

@@ -6,9 +6,10 @@ from diagnostics.findings import Confidence
 from diagnostics.operator_components import COMPONENTS, component_label
 from diagnostics.rules.stack.failures import Failure, failure_of
 from diagnostics.rules.stack.image_pull import pull_cause
-from diagnostics.rules.stack.said import NOT_USED
+from diagnostics.rules.stack.said import NOT_INJECTED, NOT_USED
 from diagnostics.snapshot import Node, Pod, Snapshot
 from diagnostics.states import FRESH_FOR
+from diagnostics.text import printable
 
 DRIVERS = {"driver", "vGPU manager"}
 _PROOFS = DRIVERS | {"validator"}
@@ -119,9 +120,11 @@ _TOLD: dict[str, tuple[str, str]] = {
     ),
 }
 """Cause -> short words for the title, and a sentence."""
-_LOADED = (
-    "The node's driver is loaded, as its metrics show: the container runtime does not hand the driver's libraries to "
-    "this container."
+_LOADED = "The node's driver is loaded, as its metrics show. "
+_EMPTY_HANDED = (
+    "The container was started by the runtime class {name}, so that the class and its handler are there: NVIDIA's "
+    "runtime behind it handed over none of the driver's libraries, as with a wrong driver root or CDI specification "
+    "in the configuration that the container toolkit writes."
 )
 _NOT_HANDED = (
     "The container was started without NVIDIA's runtime, which hands over the driver's libraries: the runtime is not "
@@ -173,17 +176,20 @@ def has_hardware(node: Node) -> bool | None:
 
 
 def _not_used(snapshot: Snapshot, pod: Pod, node: Node | None, component: str) -> Cause:
-    """A container without the driver's libraries. With NVIDIA's runtime it would not even have been started where the
-    driver is missing, so that the runtime was not used; certain where the driver is known to be loaded."""
+    """A container without the driver's libraries; certain where the driver is known to be loaded."""
     if component == "device plugin" and node is not None and has_hardware(node) is False:
         short, words = _TOLD["plugin-on-node-without-gpu"]
         return Cause("plugin-on-node-without-gpu", short, words)
     short = "the container runtime hands it no driver"
+    slug, words = NOT_USED, _NOT_HANDED
+    if "nvidia" in (pod.runtime_class or ""):
+        # Without the class its pod is refused, without the handler its sandbox fails: here a container ran.
+        slug, words = NOT_INJECTED, _EMPTY_HANDED.format(name=printable(pod.runtime_class or "", 60))
     if reporting(snapshot, pod.node):
-        return Cause(NOT_USED, short, _LOADED)
+        return Cause(slug, short, _LOADED + words)
     if _PROOFS & set(ready_components(snapshot, pod.node)):
-        return Cause(NOT_USED, short, _NOT_HANDED)
-    return Cause(NOT_USED, short, _NOT_HANDED, Confidence.MEDIUM)
+        return Cause(slug, short, words)
+    return Cause(slug, short, f"{words} Nothing shows that a driver is loaded at all.", Confidence.MEDIUM)
 
 
 def _is_upgrading(node: Node | None) -> bool:

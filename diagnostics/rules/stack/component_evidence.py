@@ -8,7 +8,7 @@ from diagnostics.quantities import span
 from diagnostics.rules.stack.component_cause import Cause, ready_components, reporting
 from diagnostics.rules.stack.failures import Failure
 from diagnostics.rules.stack.operator_resources import state_words
-from diagnostics.rules.stack.said import NOT_USED
+from diagnostics.rules.stack.said import NO_LIBRARY
 from diagnostics.snapshot import Pod, Snapshot
 from diagnostics.text import counted, listed, printable
 
@@ -20,6 +20,16 @@ _BUILDS = (
     "secure-boot-",
     "gpu-not-",
 )
+
+_HANDED = {
+    "device plugin",
+    "DRA plugin",
+    "DCGM host engine",
+    "DCGM exporter",
+    "feature discovery",
+    "MIG manager",
+}
+"""Components whose containers work with the driver's libraries as the runtime hands them over."""
 
 
 def evidence_of(snapshot: Snapshot, failing: list[tuple[Pod, Failure]], cause: Cause) -> Iterator[Evidence]:
@@ -75,12 +85,30 @@ def _of_node(snapshot: Snapshot, pod: Pod, failure: Failure, cause: Cause) -> It
     upgrade = node.labels.get("nvidia.com/gpu-driver-upgrade-state", "") if node else ""
     if upgrade not in {"", "upgrade-done"}:
         yield Evidence("Driver upgrade", upgrade, source="nvidia.com/gpu-driver-upgrade-state")
-    if cause.slug == NOT_USED:
+    if cause.slug in NO_LIBRARY:
         count = reporting(snapshot, pod.node)
         if count:
             words = f"loaded: {counted(count, 'GPU')} of the node report metrics"
             yield Evidence("Driver", words, source="DCGM")
         yield Evidence("Runtime class", pod.runtime_class or "none", source="spec.runtimeClassName")
+        if newest := _newest_start(snapshot, pod.node):
+            yield Evidence(
+                "Ready ones run for",
+                f"{newest} at least: a container keeps what it was handed at its start",
+                source="state.running.startedAt",
+            )
+
+
+def _newest_start(snapshot: Snapshot, node: str | None) -> str:
+    """How long the ready components that need the driver's libraries run: why they may be ready all the same."""
+    starts = [
+        container.running_since
+        for pod in snapshot.pods_by_node.get(node or "", [])
+        if COMPONENTS.get(component_label(pod) or "", "") in _HANDED and pod.is_ready
+        for container in pod.containers
+        if container.running_since is not None and container.is_ready
+    ]
+    return span(snapshot.age(max(starts))) if starts else ""
 
 
 def _names(pairs: Iterator[tuple[Pod, Failure]]) -> list[str]:

@@ -2,23 +2,25 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from diagnostics.fixes import Fix, Risk, Step, StepKind, in_order, kubectl, steps
-from diagnostics.operator_components import component_label
+from diagnostics.operator_components import COMPONENTS, component_label
+from diagnostics.rules.stack.component_cause import DRIVERS, Cause
+from diagnostics.rules.stack.component_effect import is_offering
 from diagnostics.rules.stack.failures import Failure
-from diagnostics.rules.stack.repairs import repair
-from diagnostics.rules.stack.said import NOT_USED
-from diagnostics.snapshot import Pod
-from diagnostics.text import printable
+from diagnostics.rules.stack.injection_fix import injection_steps
+from diagnostics.rules.stack.repairs import RESTARTS_RUNTIME, held_there, repair
+from diagnostics.rules.stack.said import NO_LIBRARY
+from diagnostics.snapshot import Pod, Snapshot
 
-TOOLKIT = "nvidia-container-toolkit-daemonset"
-_RESTARTS_RUNTIME = (
-    " It restarts the container runtime: running containers go on, while pods of the node cannot be started or "
-    "looked into for some seconds."
-)
+_FIRST_LINE = "The first error line names the reason"
 
 
-def component_fix(pod: Pod, failure: Failure, component: str, cause: str, on_node: Sequence[Pod]) -> Fix:
-    """`on_node`: all pods of its node."""
+def component_fix(snapshot: Snapshot, failing: list[tuple[Pod, Failure]], cause: Cause) -> Fix:
+    """`failing`: of one place, the leading one first."""
+    pod, failure = failing[0]
+    component = COMPONENTS[component_label(pod) or "gpu-operator"]
     looks = [steps.describe_pod(pod)]
     if failure.how in {"crash-loop", "not-ready", "failed", "init-stuck", "nothing-offered"}:
         looks.append(
@@ -26,7 +28,7 @@ def component_fix(pod: Pod, failure: Failure, component: str, cause: str, on_nod
                 pod,
                 failure.container.name,
                 previous=failure.how == "crash-loop" and failure.container.restarts > 0,
-                expect="The first error line names the reason: kernel, image, driver in use, or a hung GPU.",
+                expect=_in_log(component, cause.slug),
             )
         )
     if pod.node:
@@ -39,61 +41,62 @@ def component_fix(pod: Pod, failure: Failure, component: str, cause: str, on_nod
         command=kubectl.delete_pod(pod.name, pod.namespace),
         expect="The new pod becomes Ready; the components that waited follow within minutes.",
     )
+    on_node = snapshot.pods_by_node.get(pod.node or "", [])
+    if cause.slug in NO_LIBRARY:
+        repairs = injection_steps(pod, on_node, cause.slug, is_offering=is_offering(snapshot, pod.node))
+    else:
+        repairs = (_repair(cause.slug, failure.how, on_node),)
     return Fix(
-        f"Find out why the {component} does not start, repair that, and let the others follow",
+        "Find out why the runtime hands over no driver, and have the container toolkit set it up again"
+        if cause.slug in NO_LIBRARY
+        else f"Find out why the {component} does not start, repair that, and let the others follow",
         in_order(
             *looks,
-            *(_injection(pod, on_node) if cause == NOT_USED else (repair(cause, failure.how),)),
+            *(step for step in repairs if step.kind is not StepKind.RESTORE),
             again,
             steps.verify_finding_gone(
                 "All operator pods of the node are Ready and its GPUs are allocatable."
             ),
-            steps.escalate(
-                "the platform team or NVIDIA support",
-                why="A driver that does not build or load needs another driver version or kernel.",
-                expect="A driver and kernel pair from the operator's support matrix.",
-            ),
+            *(step for step in repairs if step.kind is StepKind.RESTORE),
+            _escalate(component, cause.slug),
         ),
     )
 
 
-def _injection(pod: Pod, on_node: Sequence[Pod]) -> tuple[Step, ...]:
-    """The driver is up and this container does not get its libraries: the way there is the container runtime."""
-    name = pod.runtime_class or "nvidia"
-    node = pod.node or ""
-    toolkit = next((p for p in on_node if component_label(p) == TOOLKIT and not p.is_finished), None)
-    looks = [
-        steps.look(
-            title=f"See whether RuntimeClass {printable(name, 60)} is there and which handler it names",
-            why="A container gets the driver's libraries where the runtime class of its pod, or the node's default "
-            "runtime, is NVIDIA's, or where the plugin asks for them by CDI.",
-            command=kubectl.get_yaml("runtimeclass", name),
-            expect="A handler that the container runtime of the node knows, `nvidia` as a rule.",
-        )
-    ]
-    if toolkit is None:
-        return (
-            *looks,
-            Step(
-                kind=StepKind.FIX,
-                title=f"Make NVIDIA's runtime known to the container runtime of node {node}",
-                why="No container toolkit pod does it here, so it is the node's own set-up: `nvidia-ctk runtime "
-                f"configure` on the node, then a restart of its container runtime.{_RESTARTS_RUNTIME}",
-                risk=Risk.DISRUPTIVE,
-                expect="The runtime's configuration names a handler `nvidia`.",
-            ),
-        )
-    looks.append(
-        steps.read_log(
-            toolkit, expect="That it wrote the runtime's configuration and restarted it, or why it could not."
-        )
+def _in_log(component: str, cause: str) -> str:
+    if cause in NO_LIBRARY:
+        return f"{_FIRST_LINE}: NVML's library (`libnvidia-ml.so.1`) is not found."
+    if component in DRIVERS:
+        return f"{_FIRST_LINE}: kernel, image, driver in use, or a hung GPU."
+    return f"{_FIRST_LINE}."
+
+
+def _repair(cause: str, how: str, on_node: Sequence[Pod]) -> Step:
+    step = repair(cause, how)
+    return (
+        msgspec.structs.replace(step, why=step.why + held_there(on_node))
+        if RESTARTS_RUNTIME in step.why
+        else step
     )
-    repair = Step(
-        kind=StepKind.FIX,
-        title=f"Have the container toolkit set up the runtime of node {node} again",
-        why=f"It writes the runtime's configuration when it starts.{_RESTARTS_RUNTIME}",
-        risk=Risk.DISRUPTIVE,
-        command=kubectl.delete_pod(toolkit.name, toolkit.namespace),
-        expect="A new toolkit pod becomes Ready within two minutes, and its log says that it restarted the runtime.",
+
+
+def _escalate(component: str, cause: str) -> Step:
+    to = "the platform team or NVIDIA support"
+    if component in DRIVERS:
+        return steps.escalate(
+            to,
+            why="A driver that does not build or load needs another driver version or kernel.",
+            expect="A driver and kernel pair from the operator's support matrix.",
+        )
+    if cause in NO_LIBRARY:
+        return steps.escalate(
+            to,
+            why="A toolkit that still hands over no driver after it set the runtime up again is set up wrongly, or not "
+            "the one that the runtime calls.",
+            expect="They compare the toolkit's configuration with where the driver of the node is installed.",
+        )
+    return steps.escalate(
+        to,
+        why=f"A {component} that fails again after the repair needs those who set the operator up.",
+        expect="They ask for the log, the image and the settings of the component.",
     )
-    return *looks, repair

@@ -27,10 +27,16 @@ from collections.abc import Iterator
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.fixes import Fix, steps
 from diagnostics.limits import Limits
+from diagnostics.operator_components import COMPONENTS, component_label
 from diagnostics.rules.base import rule
 from diagnostics.rules.stack import unpublished
-from diagnostics.rules.stack.lost_gpus import UNHEALTHY_OR_GONE, why_lost
-from diagnostics.snapshot import Node, Snapshot, Source, gpu_resources
+from diagnostics.rules.stack.component_cause import Cause, cause_at
+from diagnostics.rules.stack.component_effect import HOW, SERVING
+from diagnostics.rules.stack.component_fix import component_fix
+from diagnostics.rules.stack.failing_places import failing_by_place
+from diagnostics.rules.stack.failures import Failure
+from diagnostics.rules.stack.lost_gpus import NOT_REGISTERED, UNHEALTHY, UNHEALTHY_OR_GONE, why_lost
+from diagnostics.snapshot import Node, Pod, Snapshot, Source, gpu_resources
 from diagnostics.snapshot.claims import is_served_by_claims, publishes_gpus
 from diagnostics.text import counted, listed
 
@@ -56,6 +62,7 @@ UPGRADING = {"upgrade-done", "upgrade-required", ""}
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
     """One hit per node that misses GPUs."""
+    failing = failing_by_place(snapshot, limits)
     for node in snapshot.nodes:
         subject = Subject.of_node(node)
         if node.is_ready is False:
@@ -75,7 +82,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
             continue
         lost = [gpu for gpu in devices if gpu.is_healthy is False]
         if lost:
-            yield _known_number(snapshot, node, subject, len(devices), len(lost))
+            yield _known_number(snapshot, node, len(devices), len(lost), failing.get(subject, []))
 
 
 def _unknown_number(node: Node, subject: Subject) -> Hit:
@@ -105,7 +112,10 @@ def _unknown_number(node: Node, subject: Subject) -> Hit:
     )
 
 
-def _known_number(snapshot: Snapshot, node: Node, subject: Subject, fitted: int, lost: int) -> Hit:
+def _known_number(
+    snapshot: Snapshot, node: Node, fitted: int, lost: int, failing: list[tuple[Pod, Failure]]
+) -> Hit:
+    """`failing`: components of the node, the leading one first."""
     all_lost = lost == fitted
     bad = [
         f"{d.device} ({pod.key})"
@@ -128,8 +138,13 @@ def _known_number(snapshot: Snapshot, node: Node, subject: Subject, fitted: int,
         evidence.append(Evidence("Driver upgrade", upgrade, source="nvidia.com/gpu-driver-upgrade-state"))
     cause, meaning, told = why_lost(snapshot, node, all_lost=all_lost, upgrading=upgrading)
     evidence += told
+    fix = _fix(node, all_lost=all_lost, is_marked=cause == UNHEALTHY)
+    if all_lost and cause in {NOT_REGISTERED, UNHEALTHY_OR_GONE} and _serves(failing):
+        root = cause_at(snapshot, failing)
+        meaning += _why_it_fails(failing, root)
+        fix = component_fix(snapshot, failing, root)
     return Hit(
-        subject=subject,
+        subject=Subject.of_node(node),
         cause=cause,
         title=f"Node {node.name} offers {fitted - lost} of {counted(fitted, 'fitted GPU')}",
         summary=f"{counted(lost, 'GPU')} of {fitted} cannot be scheduled. {meaning}",
@@ -138,8 +153,20 @@ def _known_number(snapshot: Snapshot, node: Node, subject: Subject, fitted: int,
         confidence=Confidence.MEDIUM if cause == UNHEALTHY_OR_GONE else Confidence.HIGH,
         gpus=lost,
         nodes=(node.name,),
-        fix=_fix(node, all_lost=all_lost),
+        fix=fix,
     )
+
+
+def _serves(failing: list[tuple[Pod, Failure]]) -> bool:
+    """Whether the leading one of the failing components is needed to offer GPUs."""
+    return bool(failing) and COMPONENTS.get(component_label(failing[0][0]) or "") in SERVING
+
+
+def _why_it_fails(failing: list[tuple[Pod, Failure]], root: Cause) -> str:
+    pod, failure = failing[0]
+    component = COMPONENTS[component_label(pod) or "gpu-operator"]
+    words = f" {root.words}" if root.words else ""
+    return f" Its {component} fails: {root.short or HOW[failure.how]}.{words}"
 
 
 def _amount(node: Node, amounts: dict[str, float]) -> str:
@@ -149,15 +176,20 @@ def _amount(node: Node, amounts: dict[str, float]) -> str:
     return ", ".join(f"{name} {amount:.0f}" for name, amount in sorted(named.items())) or "none"
 
 
-def _fix(node: Node, *, all_lost: bool) -> Fix:
+def _fix(node: Node, *, all_lost: bool, is_marked: bool = False) -> Fix:
+    """`is_marked`: the device plugin took GPUs out, so that the hardware is in question."""
     look = [steps.describe_node(node.name), steps.see_operator_pods_on_node(node.name)]
     if not all_lost:
         look.append(steps.read_kernel_log(node.name))
     restart = steps.restart_pod_on_node(
         "nvidia-device-plugin-daemonset",
         node.name,
-        why="Only after the cause is repaired: the plugin then finds the devices again. While it restarts, this "
-        "node offers no GPU and new pods on it are refused.",
+        why="Only after the cause is repaired: the plugin then finds the devices again. "
+        + (
+            "The node offers no GPU now, so that nothing is lost; pods that run keep theirs."
+            if all_lost
+            else "While it restarts, this node offers no GPU and new pods on it are refused."
+        ),
     )
     summary = (
         "Find the first operator component that is not ready on the node"
@@ -174,6 +206,12 @@ def _fix(node: Node, *, all_lost: bool) -> Fix:
                 "the hardware team",
                 why="A device that is lost again after a reset is a hardware case.",
                 expect="They ask for the result of DCGM's own diagnostic (`dcgmi diag -r 3`) on the drained node.",
+            )
+            if is_marked or not all_lost
+            else steps.escalate(
+                "the platform team",
+                why="Nothing shows a fault of the boards: the operator's components on the node are theirs.",
+                expect="They say which component of the node is not up, and why.",
             ),
         ),
     )

@@ -2,11 +2,14 @@
 
 from diagnostics.findings import Evidence
 from diagnostics.operator_components import COMPONENTS, component_label
+from diagnostics.rules.stack.component_cause import reporting
 from diagnostics.rules.stack.failures import failure_of
 from diagnostics.snapshot import GPU_RESOURCE_PREFIXES, LogSignal, Node, Pod, Snapshot
-from diagnostics.text import listed, printable
+from diagnostics.text import counted, listed, printable
 
 UNHEALTHY_OR_GONE = "devices-unhealthy-or-plugin-gone"
+NOT_REGISTERED = "plugin-not-registered"
+UNHEALTHY = "unhealthy-device"
 
 
 def why_lost(
@@ -29,19 +32,28 @@ def why_lost(
             Evidence("The plugin said", printable(sick[-1].line, 300), source="log of the plugin")
         )
     if not all_lost or sick:
-        return "unhealthy-device", _taken_out(sick), evidence
+        return UNHEALTHY, _taken_out(sick), evidence
     if any(amount > 0 for name, amount in node.capacity.items() if name.startswith(GPU_RESOURCE_PREFIXES)):
         if any(failure_of(p) is not None for p in plugins):
-            return "plugin-not-registered", _NOT_REGISTERED, evidence
+            meaning, driver = _not_registered(snapshot, node)
+            return NOT_REGISTERED, meaning, evidence + driver
         meaning = (
             "Capacity counts all GPUs, allocatable those that the device plugin calls healthy: either all are marked "
             "unhealthy, or the plugin has gone. Pods do not lower allocatable: nobody has used them up."
         )
         return UNHEALTHY_OR_GONE, meaning, evidence
-    return "plugin-not-registered", _NOT_REGISTERED, evidence
+    meaning, driver = _not_registered(snapshot, node)
+    return NOT_REGISTERED, meaning, evidence + driver
 
 
-_NOT_REGISTERED = "The device plugin is not registered with the kubelet, or the driver is not up."
+def _not_registered(snapshot: Snapshot, node: Node) -> tuple[str, list[Evidence]]:
+    """The driver is named as a possible cause only where nothing shows that it is loaded."""
+    if count := reporting(snapshot, node.name):
+        words = f"loaded: {counted(count, 'GPU')} of the node report metrics"
+        return "The device plugin is not registered with the kubelet.", [
+            Evidence("Driver", words, source="DCGM")
+        ]
+    return "The device plugin is not registered with the kubelet, or the driver is not up.", []
 
 
 def _taken_out(sick: list[LogSignal]) -> str:

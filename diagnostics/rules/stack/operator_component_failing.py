@@ -32,6 +32,7 @@ from diagnostics.limits import Limits
 from diagnostics.operator_components import COMPONENTS, component_label
 from diagnostics.rules.base import rule
 from diagnostics.rules.stack.component_cause import Cause, cause_at
+from diagnostics.rules.stack.component_effect import HOW, SERVING, effect_of
 from diagnostics.rules.stack.component_evidence import evidence_of
 from diagnostics.rules.stack.component_fix import component_fix
 from diagnostics.rules.stack.failing_places import failing_by_place
@@ -41,19 +42,6 @@ from diagnostics.rules.stack.unmade_pods import refused_components
 from diagnostics.rules.stack.upgrades import failed_upgrades
 from diagnostics.snapshot import Pod, Snapshot, Source
 from diagnostics.text import counted
-
-HOW = {
-    "image-pull": "its image cannot be pulled",
-    "crash-loop": "it crashes again and again",
-    "start-error": "its container cannot be started",
-    "sandbox": "its pod cannot be set up",
-    "init-stuck": "it waits for another component",
-    "not-ready": "it runs but does not become ready",
-    "nothing-offered": "it runs, and offers no GPU",
-    "failed": "it failed",
-}
-SERVING = {"driver", "vGPU manager", "container toolkit", "device plugin", "DRA plugin", "validator"}
-"""Without one of these no new pod gets a GPU on the node."""
 
 
 @rule(
@@ -84,13 +72,9 @@ def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]
     gpus = len(snapshot.gpus_by_node.get(pod.node or "", []))
     where = f"on node {subject.name}" if subject.kind == "Node" else f"({subject})"
     serving = component in SERVING
+    effect = effect_of(snapshot, pod, component, cause)
     verb = "waits" if len(victims) == 1 else "wait"
     waits = f" {counted(len(victims), 'other component')} on the node {verb} for it." if victims else ""
-    effect = (
-        "No new pod can get a GPU there; running pods keep theirs."
-        if serving
-        else "GPUs stay usable, but what this component does is missing."
-    )
     return Hit(
         subject=subject,
         cause=cause.slug,
@@ -103,5 +87,5 @@ def _hit(snapshot: Snapshot, subject: Subject, failing: list[tuple[Pod, Failure]
         gpus=gpus if serving else 0,
         nodes=(pod.node,) if pod.node else (),
         pods=tuple(p.key for p, _ in failing),
-        fix=component_fix(pod, failure, component, cause.slug, snapshot.pods_by_node.get(pod.node or "", [])),
+        fix=component_fix(snapshot, failing, cause),
     )

@@ -1,6 +1,10 @@
 """The repair that each cause of a failing operator component asks for, and what it may cost."""
 
+from collections.abc import Sequence
+
 from diagnostics.fixes import Risk, Step, StepKind
+from diagnostics.snapshot import Pod
+from diagnostics.text import counted, listed, printable
 
 
 def repair(cause: str, how: str) -> Step:
@@ -12,6 +16,17 @@ def repair(cause: str, how: str) -> Step:
         why=why,
         risk=risk,
         expect="The container starts at its next attempt, at most five minutes later.",
+    )
+
+
+def held_there(on_node: Sequence[Pod]) -> str:
+    """Who holds GPUs on a node, as a sentence to follow what a restart of its container runtime risks."""
+    holders = [pod for pod in on_node if pod.holds_gpus]
+    if not holders:
+        return " No pod holds a GPU of the node now."
+    names = listed([printable(pod.key, 120) for pod in holders], 4)
+    return (
+        f" GPUs of the node are held by {counted(len(holders), 'pod')}, whose owners should agree: {names}."
     )
 
 
@@ -34,6 +49,11 @@ _OTHER_DRIVER = (
     "branch, or boot the kernel that it was made for; precompiled drivers avoid the build."
     + _ALL_NODES
     + _GPU_PODS,
+)
+RESTARTS_RUNTIME = (
+    " It restarts the container runtime: running containers go on, but no pod of the node can be started or looked "
+    "into for some seconds, and where systemd is reloaded with it, a container that has its GPUs from the legacy hook "
+    "loses them (`Failed to initialize NVML: Unknown Error`) until its pod is made anew."
 )
 _RESET = (
     "Free the GPUs of everything that has them open, then let the MIG manager try again",
@@ -69,12 +89,6 @@ REPAIRS = {
         "Set a driver version that is published",
         Risk.DISRUPTIVE,
         "The registry has no image of this name and tag." + _ALL_NODES,
-    ),
-    "nvidia-runtime-not-used": (
-        "Have the runtime hand the driver to the container",
-        Risk.DISRUPTIVE,
-        "The container runtime does not inject the driver: make NVIDIA's the default runtime, or set the runtime class "
-        "of the plugin's pods.",
     ),
     "plugin-on-node-without-gpu": (
         "Keep the plugin off nodes without GPUs",
@@ -180,20 +194,19 @@ REPAIRS = {
         "Give the toolkit the runtime's configuration file and socket",
         Risk.DISRUPTIVE,
         "k3s, RKE2, MicroK8s and k0s keep them elsewhere: CONTAINERD_CONFIG and CONTAINERD_SOCKET in toolkit.env; a "
-        "read-only host needs CDI. It restarts the container runtime: running containers go on." + _ALL_NODES,
+        "read-only host needs CDI." + RESTARTS_RUNTIME + _ALL_NODES,
     ),
     "nvidia-runtime-not-configured": (
         "Have the toolkit set up the runtime that the node uses",
         Risk.DISRUPTIVE,
         "The handler `nvidia` must stand in the configuration that the container runtime reads: CONTAINERD_CONFIG in "
-        "toolkit.env names it. It restarts the container runtime: running containers go on." + _ALL_NODES,
+        "toolkit.env names it." + RESTARTS_RUNTIME + _ALL_NODES,
     ),
     "toolkit-binaries-missing": (
         "Have the toolkit install its programs again, or take its runtime out of the configuration",
         Risk.DISRUPTIVE,
         "The container runtime is configured to call programs of the toolkit that are not on the node, as after the "
-        "operator was removed or its directory was cleaned. It restarts the container runtime: running containers go "
-        "on.",
+        "operator was removed or its directory was cleaned." + RESTARTS_RUNTIME,
     ),
     "device-symlinks-failed": (
         "Switch the validator's links under /dev/char off",

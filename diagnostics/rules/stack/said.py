@@ -6,6 +6,10 @@ from collections.abc import Iterable
 from diagnostics.snapshot import LogSignal
 
 NOT_USED = "nvidia-runtime-not-used"
+NOT_INJECTED = "nvidia-runtime-injects-no-driver"
+NO_LIBRARY = {NOT_USED, NOT_INJECTED}
+"""A container runs and has no library of the driver: it was started without NVIDIA's runtime, or by it and for
+nothing."""
 NO_HEADERS = "driver-build-no-headers-for-kernel"
 RESET_BLOCKED = "mig-mode-change-reset-blocked"
 

@@ -4,11 +4,13 @@ from typing import Any
 
 from diagnostics.collect.devices import joined
 from diagnostics.findings import Finding, Severity
+from diagnostics.fixes import StepKind
 from diagnostics.rules import diagnose
 from diagnostics.signatures import signals_in
 from diagnostics.snapshot import Allocation, Condition, DeviceHealth, Node, Past, Pod, Source, Taint
-from tests.builders import ago, container, node, pod, snapshot
+from tests.builders import ago, container, gpu, node, pod, snapshot
 from tests.claims import claim, claimant, dra, dra_node, gpu_device, mig_device, slice_of, whole_gpus
+from tests.rules.stack.operator_pods import component, crashing
 
 PCI = "feature.node.kubernetes.io/pci-10de.present"
 
@@ -57,6 +59,29 @@ def plugin(ready: bool = True) -> Pod:
 def test_a_plugin_that_fails_is_not_registered() -> None:
     (finding,) = findings(short(0), plugin(ready=False))
     assert finding.cause == "plugin-not-registered"
+
+
+def test_behind_a_component_that_fails_the_first_step_is_that_components() -> None:
+    """No restart of a plugin that fails by something else, and no case for the hardware team."""
+    message = "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND"
+    failing = component(
+        "nvidia-device-plugin-daemonset", crashing("nvidia-device-plugin", message), runtime_class="nvidia"
+    )
+    host = short(0, capacity={"nvidia.com/gpu": 0.0})
+    found = diagnose(snapshot(host, failing, gpu(0, is_healthy=False), gpu(1, is_healthy=False))).findings
+    symptom = next(f for f in found if f.slug == "fewer-gpus-than-fitted")
+    root = next(f for f in found if f.slug == "operator-component-failing")
+    assert symptom.fix == root.fix
+    assert "Its device plugin fails: the container runtime hands it no driver." in symptom.summary
+    assert any(e.label == "Driver" and "2 GPUs of the node report" in e.value for e in symptom.evidence)
+    assert "not up" not in symptom.summary
+
+
+def test_a_plugin_that_is_gone_is_no_case_for_the_hardware_team() -> None:
+    (finding,) = findings(short(0))
+    assert "platform team" in finding.fix.steps[-1].title
+    (restart,) = [s for s in finding.fix.steps if s.kind is StepKind.FIX]
+    assert "offers no GPU now" in restart.why
 
 
 def test_what_the_plugin_says_of_its_devices_is_the_cause() -> None:

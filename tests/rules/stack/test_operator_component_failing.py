@@ -8,7 +8,7 @@ from diagnostics.findings import Finding, Severity
 from diagnostics.fixes import Risk, StepKind
 from diagnostics.rules import diagnose
 from diagnostics.snapshot import Condition, Container, Metrics, OwnerKey, Source, Terminated
-from tests.builders import ago, gpu, node, snapshot
+from tests.builders import ago, gpu, node, pod, snapshot
 from tests.rules.stack.operator_pods import component, crashing, pulling, ready, waiting_in_init, well
 
 
@@ -84,13 +84,69 @@ def test_a_driver_whose_gpus_report_is_loaded_and_not_handed_to_the_container() 
     (finding,) = findings(node(), plugin, toolkit, gpu(0), gpu(1))
 
     told = {e.label: e.value for e in finding.evidence}
-    assert finding.cause == "nvidia-runtime-not-used"
+    assert finding.cause == "nvidia-runtime-injects-no-driver"
+    assert "the class and its handler are there" in finding.summary
     assert told["Driver"] == "loaded: 2 GPUs of the node report metrics"
     assert (told["Runtime class"], told["Ready on the node"]) == ("nvidia", "container toolkit")
     (repair,) = [s for s in finding.fix.steps if s.kind is StepKind.FIX]
     assert repair.risk is Risk.DISRUPTIVE
     assert repair.command == f"kubectl delete pod -n gpu-operator {toolkit.name}"
+    assert not any("runtimeclass" in s.command for s in finding.fix.steps)
+    assert any(s.command.endswith("nvidia-container-runtime/config.toml") for s in finding.fix.steps)
+    assert "kernel" not in "".join(s.why + s.expect for s in finding.fix.steps)
+
+
+def test_without_a_runtime_class_it_is_looked_for() -> None:
+    plugin = component("nvidia-device-plugin-daemonset", PLUGIN_WITHOUT_NVML, runtime_class="kata")
+    (finding,) = findings(node(), plugin, gpu(0))
+    assert finding.cause == "nvidia-runtime-not-used"
     assert any(s.command == "kubectl get runtimeclass -o yaml nvidia" for s in finding.fix.steps)
+
+
+def test_where_pods_still_come_the_node_is_closed_to_them_before_the_runtime_restarts() -> None:
+    """What runs is named as at risk, and why other components are ready still."""
+    message = "error creating NVML labeler: failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND"
+    discovery = component(
+        "gpu-feature-discovery", crashing("gpu-feature-discovery", message), runtime_class="nvidia"
+    )
+    plugin = component(
+        "nvidia-device-plugin-daemonset",
+        Container(name="nvidia-device-plugin", state="running", is_ready=True, running_since=ago(days=9)),
+        conditions=(Condition("Ready", "True", since=ago(days=9)),),
+    )
+    toolkit = well("nvidia-container-toolkit-daemonset", "ctr")
+    (finding,) = findings(node(), discovery, plugin, toolkit, pod("chat-0", "serving", 8), gpu(0))
+
+    assert "labels" in finding.summary
+    assert "may be handed no driver either: the ready device plugin still draws pods there" in finding.summary
+    assert any(e.label == "Ready ones run for" and e.value.startswith("9 d") for e in finding.evidence)
+    changes = [s for s in finding.fix.steps if s.risk is not Risk.READ_ONLY]
+    assert [s.command.split()[1] for s in changes] == ["cordon", "delete", "delete", "uncordon"]
+    assert "serving/chat-0" in changes[1].why
+    assert "Failed to initialize NVML: Unknown Error" in changes[1].why
+    assert changes[-1].kind is StepKind.RESTORE
+
+
+def test_what_is_missing_is_said_by_what_the_component_does() -> None:
+    (finding,) = findings(node(), component("nvidia-dcgm-exporter", crashing("nvidia-dcgm-exporter")))
+    assert "GPU metrics are missing" in finding.summary
+    assert "driver" not in finding.summary
+
+
+def test_only_a_driver_is_said_to_fail_of_its_version_or_kernel() -> None:
+    (finding,) = findings(node(), component("nvidia-mig-manager", crashing("nvidia-mig-manager")))
+    assert "kernel" not in "".join(s.why + s.expect for s in finding.fix.steps)
+    (finding,) = findings(node(), component("nvidia-driver-daemonset", crashing("nvidia-driver-ctr")))
+    assert "kernel" in finding.fix.steps[-1].why
+
+
+def test_a_restart_of_the_runtime_names_who_holds_gpus_there() -> None:
+    toolkit = component(
+        "nvidia-container-toolkit-daemonset", crashing("ctr", 'no runtime for "nvidia" is configured')
+    )
+    (finding,) = findings(node(), toolkit, pod("chat-0", "serving", 8))
+    (repair,) = [s for s in finding.fix.steps if s.kind is StepKind.FIX]
+    assert "serving/chat-0" in repair.why
 
 
 def test_without_a_toolkit_pod_the_runtime_is_the_nodes_own_affair() -> None:

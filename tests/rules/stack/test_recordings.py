@@ -15,7 +15,7 @@ FOUND = {
     ("operator-component-failing", "dgx-02", "driver-image-missing-for-os"),
     ("device-plugin-waiting", "dgx-02", "device-plugin-waits-behind-driver"),
     ("fewer-gpus-than-fitted", "dgx-02", "driver-or-plugin-not-up"),
-    ("operator-component-failing", "dgx-03", "nvidia-runtime-not-used"),
+    ("operator-component-failing", "dgx-03", "nvidia-runtime-injects-no-driver"),
     ("fewer-gpus-than-fitted", "dgx-03", "plugin-not-registered"),
     ("fewer-gpus-than-fitted", "dgx-04", "unhealthy-device"),
     ("operator-component-failing", "dgx-05", "mig-mode-change-reset-blocked"),
