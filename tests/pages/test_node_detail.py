@@ -44,12 +44,14 @@ def test_counts_what_is_fitted_offered_and_held(browser: Client) -> None:
 
 
 def test_a_gpu_that_is_only_not_offered_is_not_called_unhealthy(browser: Client) -> None:
-    """Nobody marked it: the node offers fewer than are fitted. What a pod holds is marked in the pod's status."""
+    """Nobody marked it: the node offers fewer than are fitted."""
     lost = gpu(0, state=State.UNAVAILABLE, is_healthy=False)
     polled(seen=snapshot(node(allocatable={"nvidia.com/gpu": 0.0}), lost))
     assert "not offered" in page(browser)
-    assert "unhealthy" not in page(browser)
+    assert not re.search(r"tag-bad.>\s*unhealthy", page(browser))
 
+
+def test_a_gpu_that_a_pod_holds_and_that_is_marked_is_called_unhealthy(browser: Client) -> None:
     held = gpu(0, state=State.UNAVAILABLE, is_healthy=False, holders=("research/train-0",))
     polled(seen=snapshot(node(allocatable={"nvidia.com/gpu": 0.0}), held))
     assert re.search(r"tag-bad.>\s*unhealthy", page(browser))

@@ -54,10 +54,10 @@ def component_fix(snapshot: Snapshot, failing: list[tuple[Pod, Failure]], cause:
             *looks,
             *(step for step in repairs if step.kind is not StepKind.RESTORE),
             again,
+            *(step for step in repairs if step.kind is StepKind.RESTORE),
             steps.verify_finding_gone(
                 "All operator pods of the node are Ready and its GPUs are allocatable."
             ),
-            *(step for step in repairs if step.kind is StepKind.RESTORE),
             _escalate(component, cause.slug),
         ),
     )
