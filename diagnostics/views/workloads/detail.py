@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -23,17 +24,19 @@ from diagnostics.usage.teams import team_of
 from diagnostics.views.bars import Segment, bar
 from diagnostics.views.device_history import EVENTS_OVER
 from diagnostics.views.open_findings import FindingLine, OpenFindings, finding_lines
-from diagnostics.views.page import HtmxRequest, Page, frame_of, gpu_url, node_url, render_page
+from diagnostics.views.page import HtmxRequest, Page, frame_of, gpu_url, node_url, render_page, workload_url
 from diagnostics.views.pages_of import Pages, pages_of
 from diagnostics.views.plots import Plots, has_plots, part_of, plots_of
-from diagnostics.views.workloads.found import concerning, resolved_about
+from diagnostics.views.workloads.found import about, concerning, pods_named, resolved_about
 from diagnostics.views.workloads.happened import EventLine, Holds, events_of, holds_of
-from diagnostics.views.workloads.seen import Held, Mean, Pods, Seen, seen_of, sight_of
+from diagnostics.views.workloads.seen import Held, Mean, Pods, Seen, Sight, seen_of, sight_of
 from diagnostics.views.workloads.spent import Spent, spent_of
 
 PODS_PER_PAGE = 50
 NODES_SHOWN = 40
 PAST_SHOWN = 20
+MEMBERS_SHOWN = 20
+"""And one more, by which the template knows that there are."""
 
 
 class GpuLink(NamedTuple):
@@ -98,13 +101,15 @@ class WorkloadDetailPage(Page):
     present: Present | None
     """None: the last poll did not see it, or nothing is known of it."""
     is_gone: bool
-    """The last poll read all pods, and none was its."""
+    """The last poll read all pods, and none that asks for a GPU or holds one was its."""
+    members: tuple[tuple[str, str], ...]
+    """(name, address) of the workloads whose pods it groups, as a PodGroup of bare pods; of many the first."""
     why_not: str
     """Why pods are missing or may be; empty when all were read."""
     devices_why_not: str
     metrics_why_not: str
     first_seen: datetime | None
-    """By a poll or by what was filled in; None for what was never recorded."""
+    """With GPUs, by a poll or by what was filled in; None for what was never recorded or only findings name."""
     last_seen: datetime | None
     map_url: str
     findings: list[FindingLine]
@@ -132,16 +137,21 @@ def workload_detail(request: HtmxRequest, slug: str, kind: str, namespace: str, 
     sight = sight_of(cluster)
     seen = seen_of(sight, owner)
     row = _known(cluster, owner)
-    if seen is None and row is None and sight.workloads is not None:
-        msg = "No poll of this cluster has seen such a workload with GPUs."
-        raise Http404(msg)
+    is_stored = seen is not None or row is not None
     are_plots_alone = bool(request.htmx) and part_of(request) == "plots"
-    opened, past = ([], []) if are_plots_alone else _findings(cluster, owner, seen)
+    opened, past = ([], []) if are_plots_alone and is_stored else _findings(cluster, owner, seen)
+    if not (is_stored or opened or past) and sight.workloads is not None:
+        msg = "No poll of this cluster has seen such a workload with GPUs, and no finding names it."
+        raise Http404(msg)
     is_plotted = "period" in request.GET or part_of(request) == "plots"
     holds = events = None
     if not is_plotted:
         holds = holds_of(cluster, row.pk, sight.devices) if row else Holds((), are_more=False)
-        pods = {pod.name for pod in seen.line.pods} if seen else {hold.pod for hold in holds.lines}
+        pods = (
+            {pod.name for pod in seen.line.pods}
+            if seen
+            else {hold.pod for hold in holds.lines} | pods_named(owner, (*opened, *past))
+        )
         events = events_of(cluster, owner, pods, sight.workloads.taken_at if sight.workloads else now)
     plots = None
     if is_plotted and has_plots(request) and seen is not None and seen.held:
@@ -153,6 +163,7 @@ def workload_detail(request: HtmxRequest, slug: str, kind: str, namespace: str, 
         team=_team(cluster, owner, row),
         present=_present(slug, seen, request.GET.get("page")) if seen and not are_plots_alone else None,
         is_gone=seen is None and sight.workloads is not None and not sight.doubt,
+        members=() if is_stored else _members(slug, sight, owner),
         why_not=sight.doubt,
         devices_why_not=sight.devices_doubt if sight.devices_doubt != sight.doubt else "",
         metrics_why_not=sight.devices.metrics_doubt if sight.devices else "",
@@ -180,7 +191,16 @@ def _findings(
     lines = finding_lines(cluster, cluster.incidents.opened(), resolved_about(cluster, owner))
     findings = OpenFindings(line for line in lines if line.resolved_at is None)
     past = sorted((line for line in lines if line.resolved_at), key=attrgetter("resolved_at"), reverse=True)
-    return concerning(seen, findings) if seen else findings.by_owner[owner], past[:PAST_SHOWN]
+    return concerning(seen, findings) if seen else about(owner, findings), past[:PAST_SHOWN]
+
+
+def _members(slug: str, sight: Sight, owner: Owner) -> tuple[tuple[str, str], ...]:
+    lines = sight.workloads.lines if sight.workloads else ()
+    of_it = (line.owner for line in lines if line.gang == owner)
+    return tuple(
+        (one.name, workload_url(slug, one.kind, one.namespace, one.name))
+        for one in islice(of_it, MEMBERS_SHOWN + 1)
+    )
 
 
 def _map_url(slug: str, owner: Owner) -> str:
