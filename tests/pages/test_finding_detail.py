@@ -387,4 +387,9 @@ def test_a_cost_that_grows_by_back_filling_says_so(
 
     text = flat(detail(browser, SYMPTOM))
 
-    assert ("Some of that time is still being back-filled , and the figure grows by it" in text) == is_said
+    assert ("Some of that time is not in it yet, and the figure grows by it" in text) == is_said
+    assert ("at least 2.5 GPU-hours so far; still being back-filled at least 7.50 EUR" in text) == is_said
+    assert ("complete through 2026" in text) == (not is_said)
+    figures = browser.get(f"{LIST}{SYMPTOM.id}/").content.decode()
+    assert ('<strong class="figure">2.5</strong>' in figures) == (not is_said)
+    assert ("<strong>7.50 EUR</strong>" in figures) == (not is_said)
