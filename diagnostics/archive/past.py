@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 import msgspec
 import zstandard
 
+from diagnostics.archive.failures import failure_signs
 from diagnostics.collect.past import past_after
-from diagnostics.models import ArchiveState, Cluster, IncidentEvent
-from diagnostics.rules.failures import FAILURES_OVER, OCCASION, failure_codes
+from diagnostics.models import ArchiveState, Cluster
+from diagnostics.rules.failures import FAILURES_OVER, occasions
 from diagnostics.snapshot import Past, Snapshot
 
 XIDS_OVER = timedelta(days=366)
@@ -57,30 +58,9 @@ def known(cluster: Cluster, xid_recent: timedelta) -> Past:
 
 
 def incidents_by_node(cluster: Cluster, since: datetime) -> dict[str, int]:
-    """Node -> on how many occasions since then an incident of its hardware, or of one of its GPUs, opened or came back.
-
-    One failure shows in several rules and for a while: what opens within `OCCASION` of its first sign is the same one.
-    """
-    rows = (
-        IncidentEvent.objects.filter(
-            incident__cluster=cluster,
-            incident__code__in=failure_codes(),
-            incident__subject_kind__in=("Node", "GPU"),
-            at__gte=since,
-            kind__in=(IncidentEvent.Kind.OPENED, IncidentEvent.Kind.REOPENED),
-        )
-        .order_by("at")
-        .values_list("incident__subject_name", "at")
-    )
-    begun: dict[str, datetime] = {}
-    found: Counter[str] = Counter()
-    for subject, at in rows:
-        # A GPU is named by its slot, which begins with its node.
-        node = subject.partition("/")[0]
-        if node not in begun or at - begun[node] > OCCASION:
-            begun[node] = at
-            found[node] += 1
-    return dict(found)
+    """Node -> on how many occasions since then an incident of its hardware or its GPUs opened or came back."""
+    signs = failure_signs(cluster, since).values_list("incident__subject_name", "at", "pk")
+    return dict(Counter(node for node, _, _ in occasions(signs)))
 
 
 def _unpacked(data: bytes) -> Past:

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from diagnostics.incidents.cost import NO_WORKLOADS
 from diagnostics.models import Cluster, Incident
-from diagnostics.views.finding_akin import AKIN_FIELDS, Akin, akin_of, akin_to
+from diagnostics.views.finding_akin import AKIN_FIELDS, OCCASIONS_SHOWN, Akin, akin_of, akin_to, counted_by
 from diagnostics.views.finding_groups import open_pairs
 from diagnostics.views.page import workload_url
 from diagnostics.views.subjects import subject_words
@@ -62,7 +62,7 @@ _FIELDS = (
 
 
 def tree_of(cluster: Cluster, incident: Incident) -> Tree:
-    """Of what is open now; of a resolved incident, what was said last. Two queries."""
+    """Of what is open now; of a resolved incident, what was said last. Two queries, three where it counts failures."""
     pairs = open_pairs(cluster) if incident.is_open else _last_pairs(incident)
     causes: dict[int, set[int]] = {}
     symptoms: dict[int, set[int]] = {}
@@ -73,7 +73,9 @@ def tree_of(cluster: Cluster, incident: Incident) -> Tree:
     below = _reached(incident.pk, symptoms)
     wanted = [incident.pk, *above, *(pk for pk in below if pk not in above)]
     shown = set(wanted[:MOST_SHOWN])
-    either = Q(pk__in=shown) | Q(pk__in=akin_to(cluster, incident).values("pk"))
+    counted = counted_by(cluster, incident)
+    told = {sign.incident for sign in counted[:OCCASIONS_SHOWN]}
+    either = Q(pk__in=shown | told) | Q(pk__in=akin_to(cluster, incident).values("pk"))
     found = list(Incident.objects.filter(either).values(*_FIELDS))
     rows = {row["pk"]: row for row in found if row["pk"] in shown}
     maker = _Branches(cluster.slug, incident.pk, rows, symptoms)
@@ -86,7 +88,9 @@ def tree_of(cluster: Cluster, incident: Incident) -> Tree:
         causes=roots if heads else (),
         workloads=_workloads(cluster.slug, (rows[pk] for pk in (incident.pk, *below) if pk in rows)),
         more=len(wanted) - len(rows),
-        akin=akin_of(cluster, incident, (row for row in found if row["pk"] not in shown)),
+        akin=akin_of(
+            cluster, incident, (row for row in found if row["pk"] in told or row["pk"] not in shown), counted
+        ),
     )
 
 

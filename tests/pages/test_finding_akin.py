@@ -1,5 +1,6 @@
 """What the page of a finding tells of other incidents of its subject."""
 
+import re
 from datetime import timedelta
 
 import msgspec
@@ -7,9 +8,10 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from diagnostics import archive
 from diagnostics.findings import Finding, Subject
-from diagnostics.models import Cluster, Incident
-from diagnostics.views.finding_akin import MOST_READ, SHOWN
+from diagnostics.models import Cluster, Incident, IncidentEvent
+from diagnostics.views.finding_akin import MOST_READ, OCCASIONS_SHOWN, SHOWN
 from tests.builders import NOW, ago
 from tests.pages.stored import finding, found, polled
 from tests.pages.test_findings import LIST, ROOT, detail, flat
@@ -17,6 +19,7 @@ from tests.pages.test_findings import LIST, ROOT, detail, flat
 pytestmark = pytest.mark.django_db
 
 LEMON = finding("GPU108", "lemon-node", subject=Subject(kind="Node", name="gpu-5"), title="gpu-5 fails again")
+HEALTH = finding("GPU109", subject=Subject(kind="Node", name="gpu-5"), title="gpu-5 is reported unhealthy")
 FITTED = finding(subject=Subject(kind="Node", name="gpu-5"), title="gpu-5 offers 7 of 8")
 
 
@@ -109,3 +112,51 @@ def test_however_many_there_are_they_cost_no_query_of_their_own(
 
     assert ("at least" in text) == (number > MOST_READ)
     assert text.count("opened 2026") + text.count("opened 2025") == min(number, SHOWN)
+
+
+def lines(text: str) -> list[str]:
+    """When the occasions opened that are listed as counted, as the page says it."""
+    counted = before(text).partition("What was found of this subject before")[0]
+    return re.findall(r"opened (?:again )?2026[-0-9]+ [:0-9]+", counted)
+
+
+def test_each_occasion_that_is_counted_stands_on_a_line_of_its_own(browser: Client) -> None:
+    lab = polled(ROOT, HEALTH, at=ago(days=20))
+    root, health = Incident.objects.get(fingerprint=ROOT.id), Incident.objects.get(fingerprint=HEALTH.id)
+    for incident, *times in (
+        (root, timedelta(days=9), timedelta(days=4)),
+        (health, timedelta(days=9) - timedelta(hours=5), timedelta(days=4) - timedelta(hours=7)),
+    ):
+        for before_now in times:
+            IncidentEvent.objects.create(incident=incident, at=NOW - before_now, kind="reopened")
+    polled(LEMON, ROOT, HEALTH, of=lab)
+
+    page = detail(browser, LEMON)
+
+    assert lines(page) == [
+        "opened again 2026-05-28 19:00:00",
+        "opened again 2026-05-28 12:00:00",
+        "opened again 2026-05-23 12:00:00",
+        "opened 2026-05-12 12:00:00",
+    ]
+    assert (
+        page.count(f"{ROOT.id}/?incident={root.pk}") + page.count(f"{HEALTH.id}/?incident={health.pk}") == 4
+    )
+    assert archive.earlier(lab, timedelta(days=1))[0].incidents == {"gpu-5": 4}
+
+
+@pytest.mark.parametrize("number", [1, OCCASIONS_SHOWN + 5])
+def test_however_many_occasions_there_are_they_cost_one_query(
+    browser: Client, django_assert_num_queries: DjangoAssertNumQueries, number: int
+) -> None:
+    lab = polled(ROOT, at=ago(days=29))
+    incident = Incident.objects.get()
+    for i in range(1, number):
+        IncidentEvent.objects.create(incident=incident, at=ago(days=29 - i), kind="reopened")
+    polled(LEMON, ROOT, of=lab)
+
+    with django_assert_num_queries(12):
+        page = detail(browser, LEMON)
+
+    assert len(lines(page)) == min(number, OCCASIONS_SHOWN)
+    assert ("and 5 earlier" in flat(page)) == (number > OCCASIONS_SHOWN)
