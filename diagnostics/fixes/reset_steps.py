@@ -123,17 +123,8 @@ def _label(node: str, labels: Mapping[str, str]) -> str:
 
 def reset_gpu(gpu: Gpu, node: Node | None = None, pods: Sequence[Pod] = ()) -> Step:
     """`pods`: those of the node. Where the driver runs in a container, `nvidia-smi` is there and not on the host."""
-    which = gpu.pci or gpu.uuid or str(gpu.index)
-    reset = ("nvidia-smi", "--gpu-reset", "-i", which)
-    driver = next((p for p in pods if component_label(p) == _DRIVER and not p.is_finished), None)
-    if driver is not None:
-        container = next((c.name for c in driver.containers if c.name == "nvidia-driver-ctr"), "")
-        command = kubectl.run_in(driver.name, driver.namespace, container, *reset)
-    else:
-        command = kubectl.kubectl(
-            "debug", f"node/{gpu.node}", "-it", "--image=busybox:1.36", "--profile=sysadmin", "--",
-            "chroot", "/host", *reset,
-        )  # fmt: skip
+    which = _number(gpu)
+    command = _on_node(gpu.node, pods, "nvidia-smi", "--gpu-reset", "-i", which)
     others = sorted({p.name for p in pods if _is_client_without_switch(p, node)})
     also = f" Stop {listed([printable(name, 80) for name in others])} on this node first." if others else ""
     return Step(
@@ -146,6 +137,48 @@ def reset_gpu(gpu: Gpu, node: Node | None = None, pods: Sequence[Pod] = ()) -> S
         expect="`GPU … was successfully reset.` Where it says that the GPU is in use, persistence mode may hold it "
         "(`nvidia-smi -pm 0` for this GPU). If it still refuses, reboot the drained node instead.",
     )
+
+
+def see_remapped_rows(gpu: Gpu, node: Node | None = None, pods: Sequence[Pod] = ()) -> tuple[Step, ...]:
+    """Whether a bad row of its memory waits for the reset, or could not be replaced. No step for GPUs that are known to
+    be older than Ampere, which retire pages and remap no rows. `pods`: those of the node.
+    """
+    major, which = compute_major(node), _number(gpu)
+    if major is not None and major < AMPERE:
+        return ()
+    look = Step(
+        kind=StepKind.DIAGNOSE,
+        title=f"See the remapped rows of GPU {which} on node {gpu.node}",
+        why="Says whether a reset can mend its memory. While the GPU is split by MIG it may show nothing.",
+        # Without a driver's container it takes a debug pod.
+        risk=Risk.READ_ONLY if _driver(pods) is not None else Risk.SAFE,
+        command=_on_node(gpu.node, pods, "nvidia-smi", "-q", "-d", "ROW_REMAPPER", "-i", which),
+        expect="`Pending: Yes`: the reset puts a spare row in the bad one's place. `Remapping Failure Occurred: Yes`: "
+        "no reset mends it, and the board is to be replaced once the field diagnostic confirms it. Both `No`: no "
+        "repair waits."
+        + ("" if _driver(pods) is not None else " The debug pod is privileged: delete it afterwards."),
+    )
+    return (look,)
+
+
+def _number(gpu: Gpu) -> str:
+    """By which `nvidia-smi` knows it."""
+    return gpu.pci or gpu.uuid or str(gpu.index)
+
+
+def _driver(pods: Sequence[Pod]) -> Pod | None:
+    return next((p for p in pods if component_label(p) == _DRIVER and not p.is_finished), None)
+
+
+def _on_node(node: str, pods: Sequence[Pod], *words: str) -> str:
+    driver = _driver(pods)
+    if driver is None:
+        return kubectl.kubectl(
+            "debug", f"node/{node}", "-it", "--image=busybox:1.36", "--profile=sysadmin", "--",
+            "chroot", "/host", *words,
+        )  # fmt: skip
+    container = next((c.name for c in driver.containers if c.name == "nvidia-driver-ctr"), "")
+    return kubectl.run_in(driver.name, driver.namespace, container, *words)
 
 
 def _is_client_without_switch(pod: Pod, node: Node | None) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from diagnostics.fixes import StepKind, reset_steps
+from diagnostics.fixes import Risk, StepKind, reset_steps
 from diagnostics.snapshot import Node, OwnerKey, Pod
 from diagnostics.snapshot.policy import DisruptionBudget
 from tests.builders import container, gpu, node, owner, pod
@@ -115,3 +115,20 @@ def test_a_drain_names_the_budgets_that_hold_it_back() -> None:
     assert "serving/keep-all (1 pod here)" in why
     assert not any(name in why for name in ("roomy", "far", "unsaid"))
     assert "budget" not in reset_steps.drain("gpu-1", (served,), None).why
+
+
+def test_remapped_rows_are_seen_where_nvidia_smi_is_and_only_from_ampere_on() -> None:
+    (on_host,) = reset_steps.see_remapped_rows(gpu(3), node())
+    driver = component("nvidia-driver-daemonset", "nvidia-driver-ctr")
+    (in_driver,) = reset_steps.see_remapped_rows(gpu(3), of("8"), (driver,))
+    assert reset_steps.see_remapped_rows(gpu(3), of("7"), (driver,)) == ()
+    assert shlex.split(on_host.command)[-8:] == [
+        *("chroot", "/host"), "nvidia-smi", "-q", "-d", "ROW_REMAPPER", "-i", "00000000:13:00.0",
+    ]  # fmt: skip
+    assert (
+        "exec -n gpu-operator nvidia-driver-daemonset-x -c nvidia-driver-ctr -- nvidia-smi -q"
+        in in_driver.command
+    )
+    # A debug pod is something that it adds to the cluster.
+    assert (on_host.risk, in_driver.risk) == (Risk.SAFE, Risk.READ_ONLY)
+    assert "Remapping Failure Occurred: Yes" in in_driver.expect

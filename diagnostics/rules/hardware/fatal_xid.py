@@ -30,6 +30,7 @@ from diagnostics.limits import Limits
 from diagnostics.quantities import percent, rfc3339, span
 from diagnostics.rules.base import rule
 from diagnostics.rules.hardware.cards import card_slot, cards, xids_of
+from diagnostics.rules.hardware.offenders import offenders
 from diagnostics.rules.hardware.xid_fix import xid_fix
 from diagnostics.snapshot import Gpu, Snapshot, Source, XidSeen
 from diagnostics.text import listed, printable
@@ -49,6 +50,7 @@ NEAR = timedelta(seconds=60)
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     """One hit per physical GPU; MIG instances of one GPU are one."""
+    failed = {one.node.name: one.times for one in offenders(snapshot, limits)}
     for card in cards(snapshot):
         gpus = list(card.gpus)
         recent = limits.of(card.subject).values.xid_recent
@@ -56,7 +58,8 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
         dated = [(at, x) for x in seen if (at := x.last_at) and snapshot.taken_at - at <= recent]
         fatal = [(at, x, row) for at, x in dated if (row := lookup(x.code)) and _is_fatal(row, x, gpus)]
         if fatal:
-            yield _hit(snapshot, card.subject, gpus, fatal, dated, recent)
+            again = failed.get(card.node, 0)
+            yield _hit(snapshot, card.subject, gpus, fatal, dated, recent, again)
         elif (
             card.is_measured
             and not seen
@@ -82,7 +85,9 @@ def _hit(
     fatal: list[Fatal],
     dated: list[tuple[datetime, XidSeen]],
     recent: timedelta,
+    again: int,
 ) -> Hit:
+    """`again`: on how many occasions its node failed in 30 days, where that is far more often than others; else 0."""
     gpu = gpus[0]
     at, _, row = max(fatal, key=lambda f: (f[2].action is XidAction.REBOOT, f[2].code != 154, f[2].code))
     name = f"GPU {gpu.index}" if gpu.index is not None else f"GPU {gpu.pci or gpu.uuid}"
@@ -96,7 +101,7 @@ def _hit(
         summary=f"The driver reported Xid {row.code} ({row.meaning}) {span(snapshot.age(at))} ago. The GPU does not "
         f"recover from it by itself: {_needed(row, gpus)}.{_newer(snapshot, row, fatal)}",
         evidence=tuple(_evidence(snapshot, gpus, fatal, dated, coverage)),
-        fix=xid_fix(snapshot, gpus, row, _action(row, gpus), recent),
+        fix=xid_fix(snapshot, gpus, row, _action(row, gpus), recent, again),
         confidence=Confidence.HIGH if is_sure and row.kind is not XidClass.LINK else Confidence.MEDIUM,
         gpus=1,
         nodes=(gpu.node,),

@@ -19,7 +19,6 @@ Trouble that all nodes have, such as a driver update: it is no property of one.
 https://arxiv.org/abs/2410.21680
 """
 
-import statistics
 from collections.abc import Iterator
 
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
@@ -27,11 +26,9 @@ from diagnostics.fixes import Fix, steps
 from diagnostics.limits import Limits
 from diagnostics.rules.base import rule
 from diagnostics.rules.hardware.board_fix import vendor
+from diagnostics.rules.hardware.offenders import offenders
 from diagnostics.snapshot import Node, Snapshot, Source
 from diagnostics.text import counted
-
-TIMES_THE_MEDIAN = 3
-"""Fewer may be chance, or trouble that all nodes have (ours)."""
 
 
 @rule(
@@ -43,16 +40,8 @@ TIMES_THE_MEDIAN = 3
 )
 def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
     """One hit per repeat offender."""
-    nodes = [node for node in snapshot.nodes if snapshot.gpus_by_node.get(node.name)]
-    counts = {node.name: snapshot.past.incidents.get(node.name, 0) for node in nodes}
-    for node in nodes:
-        count = counts[node.name]
-        if count < limits.of(Subject.of_node(node)).values.lemon_incidents_min:
-            continue
-        others = [c for name, c in counts.items() if name != node.name]
-        usual = statistics.median(others) if others else 0.0
-        if count >= TIMES_THE_MEDIAN * usual:
-            yield _hit(snapshot, node, count, usual, len(others))
+    for node, count, usual, others in offenders(snapshot, limits):
+        yield _hit(snapshot, node, count, usual, others)
 
 
 def _hit(snapshot: Snapshot, node: Node, count: int, usual: float, others: int) -> Hit:

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Unjudged
+from diagnostics.fixes import reset_steps
 from diagnostics.limits import Limits, Thresholds
 from diagnostics.quantities import span
 from diagnostics.rules.base import rule
@@ -223,6 +224,11 @@ def _hit(snapshot: Snapshot, card: Card, found: _Trouble) -> Hit:
             summary=f"Drain {card.node} and have {card.name} replaced"
             if replace
             else f"Plan a window in which {card.name} of {card.node} can be reset",
+            look=reset_steps.see_remapped_rows(
+                card.gpu,
+                snapshot.node_by_name.get(card.node),
+                snapshot.pods_by_node.get(card.node, []),
+            ),
             gone="The flag is gone and the counters stand still.",
             why_escalate="A failed remap, or errors that go on after the reset, call for a new board.",
         ),

@@ -2,8 +2,8 @@
 
 ## Meaning
 The device plugin marks a GPU unhealthy after an Xid that it takes for critical, also when that was contained (94), and
-never takes it back by itself. Health agents (node-problem-detector and its cloud flavours, NVSentinel, gpud, the EKS
-node monitoring agent, …) write what they find into conditions of the node.
+as a rule does not take it back by itself. Health agents (node-problem-detector and its cloud flavours, NVSentinel,
+gpud, the EKS node monitoring agent, …) write what they find into conditions of the node.
 
 ## Impact
 The device is not given to pods any more: capacity is lost until the cause is repaired and the plugin starts anew.
@@ -134,8 +134,8 @@ def _device(
         subject=card.subject,
         cause=cause,
         title=f"{card.name} on {card.node} is marked unhealthy{which}",
-        summary=f"The device plugin took {card.name} out of service{which}.{when} It never takes a GPU back by itself: "
-        "the device stays out until it was reset and the plugin started anew, even if the GPU works again.",
+        summary=f"The device plugin took {card.name} out of service{which}.{when} As a rule it takes no GPU back "
+        "by itself: the device stays out until it was reset and the plugin started anew, even if the GPU works again.",
         evidence=(*facts, *card.identity()),
         confidence=Confidence.HIGH if marks or pods else Confidence.MEDIUM,
         gpus=1,
@@ -199,8 +199,8 @@ def _marked_somewhere(snapshot: Snapshot, node: Node, lines: list[Told]) -> Hit:
         subject=Subject.of_node(node),
         cause="device-left-unhealthy-after-xid" if code is not None else "device-unhealthy",
         title=f"The device plugin of node {node.name} marked a GPU unhealthy{which}",
-        summary=f"The device plugin took a GPU out of service{which}. It never takes one back by itself: the device "
-        "stays out until it was reset and the plugin started anew, even if the GPU works again.",
+        summary=f"The device plugin took a GPU out of service{which}. As a rule it takes none back by itself: "
+        "the device stays out until it was reset and the plugin started anew, even if the GPU works again.",
         evidence=(
             *(line.evidence("device plugin") for line in lines[-3:]),
             Evidence("capacity", f"{_amount(node.capacity)}", "GPUs", "status.capacity"),

@@ -212,3 +212,37 @@ def test_says_how_much_of_the_window_was_sampled() -> None:
     device = sick(window=window(xids=(seen(79),), coverage_ratio=0.4, span=timedelta(minutes=30)))
     (finding,) = found(device)
     assert any("40 % of the last 30 min" in e.value for e in finding.evidence)
+
+
+def test_a_node_that_fails_again_and_again_goes_back_only_after_it_was_examined() -> None:
+    (finding,) = found(sick(seen(95)), past=Past(incidents={"gpu-1": 4}))
+    steps = finding.fix.steps
+    titles = [s.title for s in steps]
+    examined, back = (
+        next(i for i, t in enumerate(titles) if word in t) for word in ("examined", "back into")
+    )
+    assert examined < back
+    assert "failed on 4 occasions in 30 days" in steps[examined].why
+    assert "Only after the board was examined" in steps[back].why
+    assert "Do it now" in steps[-1].why
+    assert "again after a reset" not in steps[-1].why
+    assert "examined before it goes back" in finding.fix.summary
+
+
+@pytest.mark.parametrize("incidents", [{}, {"gpu-1": 3}, {"gpu-1": 4, "gpu-2": 4}])
+def test_a_node_that_fails_no_oftener_than_others_goes_back_after_its_reset(
+    incidents: dict[str, int],
+) -> None:
+    (finding,) = found(sick(seen(95)), node("gpu-2"), gpu(0, "gpu-2"), past=Past(incidents=incidents))
+    assert not any("examined" in s.title + s.why for s in finding.fix.steps)
+    assert "Xid 95 again after a reset and a reboot" in finding.fix.steps[-1].why
+
+
+@pytest.mark.parametrize(
+    ("code", "is_looked"), [(48, True), (64, True), (95, True), (119, False), (79, False)]
+)
+def test_looks_at_remapped_rows_before_a_gpu_with_a_memory_error_is_reset(code: int, is_looked: bool) -> None:
+    commands = [s.command for s in reset_steps_of(sick(seen(code)))]
+    looks = [i for i, c in enumerate(commands) if "nvidia-smi -q -d ROW_REMAPPER -i 00000000:13:00.0" in c]
+    assert bool(looks) == is_looked
+    assert all(i < next(n for n, c in enumerate(commands) if "cordon" in c) for i in looks)

@@ -19,7 +19,9 @@ ROWS = (
 def test_a_pending_repair_needs_a_reset_and_no_new_board(flag: str) -> None:
     (finding,) = found("memory-errors", board(metrics={flag: True}))
     assert (finding.cause, finding.severity) == ("row-remap-pending", Severity.WARNING)
-    assert any("--gpu-reset" in s.command for s in finding.fix.steps)
+    commands = [s.command for s in finding.fix.steps]
+    order = [next(i for i, c in enumerate(commands) if word in c) for word in ("ROW_REMAPPER", "--gpu-reset")]
+    assert order == sorted(order)
     assert "no case for a new board" in finding.summary
 
 
