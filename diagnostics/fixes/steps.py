@@ -18,7 +18,7 @@ def describe_pod(pod: Pod) -> Step:
         title=f"Read the state and events of pod {pod.name}",
         why="Conditions, container states and the last hour's events stand together there.",
         command=kubectl.describe("pod", pod.name, pod.namespace),
-        expect="The condition or event that the evidence above names.",
+        expect="Its state and events as they are now: as the evidence above tells them, unless it changed since.",
     )
 
 
@@ -37,7 +37,7 @@ def see_pods_on_node(node: str) -> Step:
         title=f"See which pods hold something on node {node}",
         why="Only pods that are bound and not finished hold GPUs; Terminating ones still do.",
         command=kubectl.pods_on_node(node, holding=True),
-        expect="The holders named in the evidence, and nobody unexpected.",
+        expect="All pods that hold something there now, and nobody unexpected.",
     )
 
 
@@ -57,7 +57,7 @@ def describe_node(node: str) -> Step:
         why="Capacity is what was registered, allocatable what is healthy, the difference is what is lost. Five "
         "minutes after the device plugin stopped, the kubelet sets capacity to 0 as well.",
         command=kubectl.describe("node", node),
-        expect="The counts named in the evidence, and the node's conditions.",
+        expect="Capacity and allocatable of its GPUs, and the node's conditions, as they are now.",
     )
 
 

@@ -7,8 +7,11 @@ from diagnostics.snapshot import OwnerKey, Pod
 from diagnostics.text import printable
 
 
-def stop_owner(pod: Pod) -> Step:
-    """Scale down, suspend, or delete: whatever makes the owner give its GPUs back until the cause is repaired."""
+def stop_owner(pod: Pod, lost: str = "Its running pods end and lose what is not checkpointed.") -> Step:
+    """Scale down, suspend, or delete: whatever makes the owner give its GPUs back until the cause is repaired.
+
+    `lost`: what a suspended owner loses, as a sentence.
+    """
     root = pod.root
     kind = root.kind if root is not None else "Pod"
     if root is not None and kind in {"Deployment", "StatefulSet", "ReplicaSet", "LeaderWorkerSet"}:
@@ -21,7 +24,7 @@ def stop_owner(pod: Pod) -> Step:
         )
     if root is not None and _suspend(root, True) is not None:
         command = _suspending(root, True)
-        why = "Releases the GPUs until the cause is repaired. Its running pods end and lose what is not checkpointed."
+        why = f"Releases the GPUs until the cause is repaired. {lost}"
         return _stopping(
             f"Suspend {kind} {printable(root.name, 120)} meanwhile", why, command, Risk.DISRUPTIVE
         )
@@ -34,17 +37,22 @@ def stop_owner(pod: Pod) -> Step:
     )
 
 
-def resume_owner(pod: Pod) -> tuple[Step, ...]:
-    """What undoes `stop_owner` where that suspends; nothing for other kinds, whose number of pods is not known here."""
+def resume_owner(pod: Pod, when: str) -> tuple[Step, ...]:
+    """What undoes `stop_owner` where that suspends; nothing for other kinds, whose number of pods is not known here.
+
+    `when`: the condition under which it may be, such as `when 8 GPUs are free`.
+    """
     root = pod.root
     if root is None or _suspend(root, False) is None:
         return ()
     return (
         Step(
             kind=StepKind.RESTORE,
-            title=f"Resume {root.kind} {printable(root.name, 120)}, if it was suspended and still is",
-            why="It starts from its last checkpoint. Not for a job that Kueue manages: Kueue resumes it itself. One "
-            "that was made anew is not suspended.",
+            title=f"Resume {root.kind} {printable(root.name, 120)}, only {when}",
+            why="Resumed earlier, a part of its members takes GPUs and waits for the rest again; a gang scheduler or "
+            "queue that it was put under counts for it. It starts from its last checkpoint, where it has one. Only if "
+            "it was suspended and still is: one that was made anew is not. Not for a job that Kueue manages: Kueue "
+            "resumes it itself.",
             risk=Risk.SAFE,
             command=_suspending(root, False),
             expect="Its pods are made again.",

@@ -21,6 +21,17 @@ class Unused(msgspec.Struct, frozen=True):
     """`research/nb-0 (2 GPUs on n1, idle, last active 3 d ago)`."""
 
 
+class Trouble(msgspec.Struct, frozen=True):
+    """A node that is not well."""
+
+    words: str
+    """`gpu-12: 1 GPU not healthy`."""
+    room: str = ""
+    """`7 of 8 GPUs healthy and free`; empty where unknown."""
+    is_fit: bool = False
+    """Ready, schedulable, and with healthy GPUs free for one such pod."""
+
+
 class Reading(msgspec.Struct, frozen=True):
     """The reason for which a pod has no node."""
 
@@ -38,8 +49,10 @@ class Reading(msgspec.Struct, frozen=True):
     names: tuple[str, ...] = ()
     """What the reason is about: label keys, resources; as the cluster spells them."""
     taints: tuple[Taint, ...] = ()
-    troubled: tuple[str, ...] = ()
-    """Of `places`, those that are in trouble of their own, in words."""
+    troubled: tuple[Trouble, ...] = ()
+    """Of `places`, those that are in trouble of their own."""
+    behind: tuple[str, ...] = ()
+    """Namespaces whose GPU pods run on the tainted nodes."""
     unused: tuple[Unused, ...] = ()
     """Holders that hardly use their GPUs."""
     own_gpus: int = 0

@@ -28,11 +28,12 @@ from datetime import datetime
 
 from diagnostics.findings import Confidence, Evidence, Hit, Severity, Subject
 from diagnostics.fixes import Fix, in_order, kubectl, steps
-from diagnostics.fixes.stopping import resume_owner, stop_owner
+from diagnostics.fixes.stopping import resume_owner
 from diagnostics.limits import Limits
 from diagnostics.quantities import span
 from diagnostics.rules.base import rule
 from diagnostics.rules.scheduling.board import Board
+from diagnostics.rules.scheduling.gang_fix import suspend, when_whole
 from diagnostics.rules.scheduling.gang_variants import installed, variants
 from diagnostics.rules.scheduling.members import Members, Missing, is_at_work, members_of
 from diagnostics.snapshot import Gang, Pod, Snapshot, Source
@@ -64,7 +65,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit]:
         thresholds = limits.of(_subject(gang)).values
         wait = thresholds.partial_gang_after if members.running else thresholds.pending_after
         if since is not None and age is not None and age > wait:
-            yield _hit(gang, members, waiting, since, snapshot)
+            yield _hit(gang, members, waiting, since, board)
 
 
 def _subject(gang: Gang) -> Subject:
@@ -87,7 +88,8 @@ def _since(members: Members, waiting: list[Missing]) -> datetime | None:
     return max(min(began), min(started)) if started else min(began)
 
 
-def _hit(gang: Gang, members: Members, waiting: list[Missing], since: datetime, snapshot: Snapshot) -> Hit:
+def _hit(gang: Gang, members: Members, waiting: list[Missing], since: datetime, board: Board) -> Hit:
+    snapshot = board.snapshot
     subject = _subject(gang)
     who = printable(str(subject), 160)
     held = sum(pod.gpu_count for pod in members.running)
@@ -135,7 +137,7 @@ def _hit(gang: Gang, members: Members, waiting: list[Missing], since: datetime, 
                 source="APIs that the cluster serves",
             ),
         ),
-        fix=_fix(gang, members, waiting, snapshot),
+        fix=_fix(gang, members, waiting, board),
         confidence=Confidence.HIGH if gang.size is not None else Confidence.MEDIUM,
         severity=None if has_cost else Severity.INFO,
         gpus=held or sum(m.pod.gpu_count for m in waiting),
@@ -161,10 +163,10 @@ def _named(pods: list[Pod] | tuple[Pod, ...]) -> str:
     return listed([printable(pod.name, 120) for pod in pods], MOST_PODS)
 
 
-def _fix(gang: Gang, members: Members, waiting: list[Missing], snapshot: Snapshot) -> Fix:
+def _fix(gang: Gang, members: Members, waiting: list[Missing], board: Board) -> Fix:
     names = [pod.name for pod in (*members.running, *(m.pod for m in waiting))][:16]
     pod = waiting[0].pod
-    back = resume_owner(pod) if installed(snapshot) else ()
+    back = resume_owner(pod, when_whole(pod, members, board)) if installed(board.snapshot) else ()
     return Fix(
         "Have all members started together, or none",
         in_order(
@@ -175,8 +177,8 @@ def _fix(gang: Gang, members: Members, waiting: list[Missing], snapshot: Snapsho
                 expect="The members named in the evidence.",
             ),
             steps.describe_pod(pod),
-            *((stop_owner(pod),) if back else ()),
-            *variants(gang, pod, snapshot),
+            *((suspend(pod, members),) if back else ()),
+            *variants(gang, pod, board.snapshot),
             *back,
             steps.verify_finding_gone("All members run, or none holds a GPU."),
         ),

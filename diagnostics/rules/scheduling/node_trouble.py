@@ -3,10 +3,37 @@
 from collections.abc import Iterator
 
 from diagnostics.limits import Limits
+from diagnostics.placement import Room
 from diagnostics.quantities import span
-from diagnostics.snapshot import Gpu, Node, Snapshot
+from diagnostics.rules.scheduling.board import Board, Trouble
+from diagnostics.snapshot import Gpu, Node, Pod, Snapshot
 from diagnostics.text import counted, printable
 from diagnostics.xid import lookup
+
+
+def trouble_behind(pod: Pod, room: Room, board: Board) -> Trouble | None:
+    """What speaks against this pod on this node, and whether enough that is well is left; None: nothing does.
+
+    A device plugin gives out healthy GPUs only; one with a fatal Xid it may still give out.
+    """
+    node, snapshot = room.node, board.snapshot
+    words = node_trouble(node, snapshot, board.limits)
+    if not words:
+        return None
+    if not pod.gpus:
+        return Trouble(words)
+    name = max(pod.gpus, key=lambda resource: pod.gpus[resource])
+    total = board.fitted(node, name) or node.capacity.get(name, 0.0)
+    gpus = snapshot.gpus_by_node.get(node.name, [])
+    bad = sum(g.is_healthy is False or any(_fatal_xids([g], snapshot, board.limits)) for g in gpus)
+    given_out = max(0.0, bad - (total - node.allocatable.get(name, 0.0)))
+    healthy = max(0.0, room.free.get(name, 0.0) - given_out)
+    is_up = node.is_ready is not False and not node.unschedulable
+    return Trouble(
+        words,
+        f"{healthy:.0f} of {total:.0f} GPUs healthy and free",
+        is_up and not given_out and not room.lacks(pod.effective_requests),
+    )
 
 
 def node_trouble(node: Node, snapshot: Snapshot, limits: Limits) -> str:

@@ -1,5 +1,6 @@
 """What is done at a pod's owner (patches of its template), and looks at the nodes of a reading."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from diagnostics.fixes import Risk, Step, StepKind, kubectl, manifests, steps
@@ -117,8 +118,28 @@ def _how(pod: Pod, kind: str, has_working: bool) -> str:
     rolls = _ROLLS if has_working else _ROLLS_WAITING
     if kind != "StatefulSet":
         return f"{rolls}."
-    delete = printable(kubectl.delete_pod(pod.name, pod.namespace), MOST_LINES)
-    return f"{rolls}. It stops at a pod that does not become ready, so delete the waiting pod afterwards: `{delete}`."
+    return f"{rolls}. It stops at a pod that does not become ready, so delete the waiting pod afterwards."
+
+
+def delete_waiting(pod: Pod, made: Sequence[Step]) -> tuple[Step, ...]:
+    """What a StatefulSet needs after a change of its template; nothing where no step of `made` changes it."""
+    patching = [s for s in made if owner_kind(pod) == "StatefulSet" and _OF_SET in s.manifest]
+    if not patching:
+        return ()
+    return (
+        Step(
+            kind=StepKind.FIX,
+            title=f"After the change: delete the waiting pod {printable(pod.name, 120)}",
+            why="A StatefulSet's update stops at a pod that does not become ready. It makes this one anew from the "
+            "changed template; a pod that waits has done no work, so that nothing is lost.",
+            risk=max((step.risk for step in patching), key=lambda risk: risk.rank),
+            command=kubectl.delete_pod(pod.name, pod.namespace),
+            expect="A new pod of the same name, with the change.",
+        ),
+    )
+
+
+_OF_SET = "\nkind: StatefulSet\n"
 
 
 def look_at_holders(reading: Reading) -> tuple[Step, ...]:

@@ -79,7 +79,7 @@ def check(snapshot: Snapshot, limits: Limits) -> Iterator[Hit | Unjudged]:
     short = [gang for gang, members, _, _ in partial if _waits_for_gpus(members) and not gang.gang_scheduler]
     for gang, members, since, age in partial:
         rivals = [other for other in short if other is not gang and gang in short]
-        yield _hit(gang, members, since, age, rivals, snapshot)
+        yield _hit(gang, members, since, age, rivals, board)
 
 
 def _subject(gang: Gang) -> Subject:
@@ -120,7 +120,7 @@ def _cause(members: Members, rivals: list[Gang]) -> str:
 
 
 def _hit(
-    gang: Gang, members: Members, since: datetime, age: timedelta, rivals: list[Gang], snapshot: Snapshot
+    gang: Gang, members: Members, since: datetime, age: timedelta, rivals: list[Gang], board: Board
 ) -> Hit:
     held = sum(pod.gpu_count for pod in members.running)
     subject = _subject(gang)
@@ -160,7 +160,7 @@ def _hit(
                 for r in rivals
             ),
         ),
-        fix=gang_fix(gang, members, snapshot),
+        fix=gang_fix(gang, members, board),
         confidence=Confidence.HIGH if gang.size is not None or members.missing else Confidence.MEDIUM,
         gpus=held,
         waste_gpus=float(held),

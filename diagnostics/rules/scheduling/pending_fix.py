@@ -15,6 +15,7 @@ from diagnostics.rules.scheduling import (
     volume_steps,
 )
 from diagnostics.rules.scheduling.board import Reading
+from diagnostics.rules.scheduling.owner_patch import delete_waiting
 from diagnostics.snapshot import Pod, Snapshot
 
 
@@ -25,13 +26,13 @@ def pending_fix(pod: Pod, reading: Reading, snapshot: Snapshot) -> Fix:
     offered = _offered(pod, snapshot) if reading.cause == "no-such-resource" else ()
     order = mildest_first if offered or reading.unused else in_order
     summary, make = causes.get(reading.cause, _CAUSES["unexplained"])
+    made = (*make(pod, reading), *offered, *reach_steps.loosen(pod, reading))
     return Fix(
         summary,
         order(
             steps.describe_pod(pod),
-            *make(pod, reading),
-            *offered,
-            *reach_steps.loosen(pod, reading),
+            *made,
+            *delete_waiting(pod, made),
             steps.verify_finding_gone("The pod is bound to a node; its finding closes."),
         ),
     )

@@ -13,9 +13,9 @@ from diagnostics.placement import (
     untolerated,
     wanted_labels,
 )
-from diagnostics.rules.scheduling.board import Board, Reading
+from diagnostics.rules.scheduling.board import Board, Reading, Trouble
 from diagnostics.rules.scheduling.demands import toleration_fact
-from diagnostics.rules.scheduling.node_trouble import node_trouble
+from diagnostics.rules.scheduling.node_trouble import trouble_behind
 from diagnostics.rules.scheduling.refusals import Refusal
 from diagnostics.rules.scheduling.shortages import short_of
 from diagnostics.rules.scheduling.shut_out import ShutOut, shut_out, spelled
@@ -30,10 +30,10 @@ def read_nodes(pod: Pod, board: Board, words: Refusal | None) -> Reading:
     reach = board.reach(pod)
     if not reach.offering:
         return _no_such_resource(pod, board)
-    return _beside(_among(pod, board, words, reach), shut_out(pod, reach.offering), board)
+    return _beside(pod, _among(pod, board, words, reach), shut_out(pod, reach.offering), board)
 
 
-def _beside(reading: Reading, closed: ShutOut, board: Board) -> Reading:
+def _beside(pod: Pod, reading: Reading, closed: ShutOut, board: Board) -> Reading:
     """Names the closed nodes: in the words where all that is left is full, beside them elsewhere."""
     is_taint = reading.cause == "untolerated-taint"
     reading = reading.with_facts(*closed.label_facts, *(() if is_taint else closed.taint_facts))
@@ -41,7 +41,7 @@ def _beside(reading: Reading, closed: ShutOut, board: Board) -> Reading:
     if is_told or not closed.nodes:
         return reading
     words = closed.others if reading.cause == "no-capacity" else reading.words
-    troubled = reading.troubled or _troubled(closed.nodes, board)
+    troubled = reading.troubled or _troubled(pod, closed.nodes, board)
     return msgspec.structs.replace(reading, words=words, shut_out=closed, troubled=troubled)
 
 
@@ -169,21 +169,23 @@ def _tainted(pod: Pod, behind: Sequence[Room], board: Board) -> Reading:
         groups.setdefault(untolerated(pod, room.node), []).append(room.node.name)
     taints, nodes = max(groups.items(), key=lambda group: (len(group[1]), -len(group[0])))
     source = f"spec.taints of {listed([printable(name, 80) for name in nodes], 3)}"
-    troubled = _troubled(nodes, board)
+    troubled = _troubled(pod, nodes, board)
+    holders = [one for name in nodes for one in board.rooms[name].holders if one.holds_gpus]
     return Reading(
         "untolerated-taint",
         f"it does not tolerate {listed([spelled(t) for t in taints], 3)} of {counted(len(nodes), 'node')}",
         facts=(
             *(Evidence("taint", spelled(taint), source=source) for taint in taints),
             toleration_fact(pod),
-            *(Evidence("trouble behind the taint", words, source=TROUBLE_SOURCE) for words in troubled[:5]),
+            *(Evidence("trouble behind the taint", t.words, source=TROUBLE_SOURCE) for t in troubled[:5]),
         ),
         places=tuple(nodes),
         taints=taints,
         troubled=troubled,
+        behind=tuple(sorted({one.namespace for one in holders})),
     )
 
 
-def _troubled(nodes: Sequence[str], board: Board) -> tuple[str, ...]:
-    found = [node_trouble(board.rooms[name].node, board.snapshot, board.limits) for name in nodes]
-    return tuple(words for words in found if words)
+def _troubled(pod: Pod, nodes: Sequence[str], board: Board) -> tuple[Trouble, ...]:
+    found = (trouble_behind(pod, board.rooms[name], board) for name in nodes)
+    return tuple(trouble for trouble in found if trouble is not None)

@@ -2,7 +2,7 @@
 
 from diagnostics.findings import Subject
 from diagnostics.fixes import Fix, Risk, Step, StepKind, in_order, kubectl, manifests, steps
-from diagnostics.rules.scheduling.owner_patch import change
+from diagnostics.rules.scheduling.owner_patch import change, delete_waiting
 from diagnostics.snapshot import Pod, Snapshot
 from diagnostics.text import printable
 
@@ -50,6 +50,13 @@ def _never(pusher: Pod, snapshot: Snapshot) -> tuple[Step, ...]:
         "preemptionPolicy": "Never",
         "description": "Goes first when there is room, and pushes nobody out.",
     }
+    changed = change(
+        pusher,
+        "Let the pods that push others out use it",
+        "Their priority stays, and they wait for room instead of making it.",
+        {"priorityClassName": name},
+        "No new Preempted event that names one of them.",
+    )
     return (
         Step(
             kind=StepKind.FIX,
@@ -59,11 +66,6 @@ def _never(pusher: Pod, snapshot: Snapshot) -> tuple[Step, ...]:
             manifest=manifests.to_yaml(document),
             expect="`kubectl get priorityclass` shows it.",
         ),
-        change(
-            pusher,
-            "Let the pods that push others out use it",
-            "Their priority stays, and they wait for room instead of making it.",
-            {"priorityClassName": name},
-            "No new Preempted event that names one of them.",
-        ),
+        changed,
+        *(delete_waiting(pusher, (changed,)) if pusher.node is None else ()),
     )

@@ -26,31 +26,69 @@ def taint(pod: Pod, reading: Reading) -> tuple[Step, ...]:
         for t in reading.taints
     ]
     tolerate = _tolerate_in_template if owner_kind(pod) in PATCHABLE else _tolerate_in_pod
-    return (*look_at_nodes(reading), tolerate(pod, added, reading))
+    return (*look_at_nodes(reading), _ask(pod, reading), tolerate(pod, added, reading))
 
 
-_TOLERATE = "Tolerate the taint, if the pod belongs on these nodes"
-_WHY_TAINTED = (
-    "A taint on GPU nodes keeps other pods off; one that names a team or a pool reserves them: "
-    "ask its owner first."
-)
+_WHY_TAINTED = "Only once the taint's owner agrees."
+
+
+def _ask(pod: Pod, reading: Reading) -> Step:
+    """How to find the taint's owner: who set it, and who runs behind it."""
+    behind = "No GPU pod runs on these nodes now." if reading.places else ""
+    if reading.behind:
+        own = printable(pod.namespace, 80)
+        its = "is" if pod.namespace in reading.behind else "is not"
+        names = listed([printable(name, 80) for name in reading.behind], 6)
+        behind = (
+            f"GPU pods of these namespaces run behind it: {names}; the pod's own, {own}, {its} among them."
+        )
+    # Where nodes could not be read, none is known.
+    node = kubectl.named(reading.places[0]) if reading.places else ()
+    kind = "node" if node else "nodes"
+    return steps.look(
+        title="Ask the taint's owner whether the pod may run there",
+        why="A taint on GPU nodes keeps other pods off; one that names a team or a pool reserves them. Who set it: "
+        "metadata.managedFields of the node names the client that wrote spec.taints, such as a node pool's controller "
+        f"or kubectl; its labels may name the pool. {behind}".rstrip(),
+        command=kubectl.kubectl("get", kind, "--show-managed-fields", "-o", "yaml", *node),
+        expect="An owner who agrees, or who says why the nodes are kept from it.",
+    )
+
+
+def _title(reading: Reading) -> str:
+    if (
+        reading.troubled
+        and len(reading.troubled) == len(reading.places)
+        and not any(t.is_fit for t in reading.troubled)
+    ):
+        return "Tolerate the taint, once its nodes are repaired and its owner agrees"
+    return "Tolerate the taint, if its owner agrees"
 
 
 def _caution(reading: Reading) -> str:
     """What the snapshot shows against the nodes; empty where it shows nothing."""
-    if not reading.troubled:
-        return ""
-    return (
-        " Not all of these nodes are well, so look at their findings first, and add no toleration for one that is to "
-        f"be drained: {listed(reading.troubled, 3)}."
-    )
+    told = [(t.is_fit, f"{t.words}, {t.room}" if t.room else t.words) for t in reading.troubled]
+    fit = [words for is_fit, words in told if is_fit]
+    unfit = [words for is_fit, words in told if not is_fit]
+    words = ""
+    if fit:
+        words += (
+            f" Not all is well on {listed(fit, 3)}; but it is Ready and schedulable with enough healthy GPUs free, so "
+            "that this may go ahead once the owner agrees, and the pod gets a healthy GPU."
+        )
+    if unfit:
+        words += (
+            " Wait until these are repaired and, where cordoned, uncordoned, since they have too few GPUs that are "
+            f"healthy and free, or may give out one that is not well: {listed(unfit, 3)}."
+        )
+    return words
 
 
 def _tolerate_in_template(pod: Pod, added: list[dict[str, Any]], reading: Reading) -> Step:
     kept = [_toleration(t) for t in pod.tolerations if t.seconds is None]
     made = change(
         pod,
-        _TOLERATE,
+        _title(reading),
         f"{_WHY_TAINTED}{_caution(reading)} A patch replaces the whole list, so that the tolerations it has are "
         "repeated here.",
         {"tolerations": [*kept, *added]},
@@ -74,7 +112,7 @@ def _tolerate_in_pod(pod: Pod, added: list[dict[str, Any]], reading: Reading) ->
     )
     return Step(
         kind=StepKind.FIX,
-        title=_TOLERATE,
+        title=_title(reading),
         why=f"{_WHY_TAINTED}{_caution(reading)} A toleration may be added to a pod in place, which the command "
         f"does; no other field of its placement may.{lines}",
         # It lands on what others reserved, or on a node that is not well.
@@ -101,17 +139,18 @@ def loosen(pod: Pod, reading: Reading) -> tuple[Step, ...]:
         spec: dict[str, Any] = {"nodeSelector": dict.fromkeys(pod.node_selector)} if pod.node_selector else {}
         if "affinity" in closed.demand:
             spec |= {"affinity": {"nodeAffinity": None}}
-        steps_to_take.append(
-            change(
-                pod,
-                f"Loosen its {closed.demand}, if it need not be",
-                f"{closed.elsewhere[0].upper()}{closed.elsewhere[1:]}. A pool, a model or a zone may be asked for "
-                f"with good reason: its owner decides, and drops the lines that need not be.{_caution(reading)}",
-                spec,
-                room,
-                has_working=reading.has_working,
-            )
+        loosened = change(
+            pod,
+            f"If its owner agrees: loosen its {closed.demand}",
+            f"{closed.elsewhere[0].upper()}{closed.elsewhere[1:]}. A pool, a model or a zone may be asked for "
+            f"with good reason, and the nodes may be another team's: its owner decides, and drops the lines that need "
+            f"not be.{_caution(reading)}",
+            spec,
+            room,
+            has_working=reading.has_working,
         )
+        # It may land on what others count on, even where it disturbs no pod of its own.
+        steps_to_take.append(msgspec.structs.replace(loosened, risk=Risk.DISRUPTIVE))
     if closed.by_taints:
         steps_to_take.append(
             steps.escalate(

@@ -98,7 +98,7 @@ def _hit(
         subject=subject,
         cause="spread-by-manifest" if on_purpose else "scheduler-spread",
         title=f"{printable(str(subject), 160)} is spread{by_itself}: {len(placed)} pods on {where}, {needed} "
-        "would hold them",
+        f"would hold them{'' if possible and len(possible) <= hosts.least else ' if empty'}",
         summary=f"The pods of this job talk to each other at every step, and their traffic passes {link}. It works, "
         f"and runs slower than it could on {needed}. {_possible_words(possible, scatter, given)}",
         evidence=(
@@ -173,4 +173,7 @@ def _possible_words(possible: Mapping[str, int] | None, scatter: Scatter, given:
     if len(possible) >= scatter.hosts.used and len(racks) >= len(used_racks):
         return "As the cluster is now, it could not lie closer: others hold what it would need."
     inside = f" in {counted(len(racks), 'rack')}" if scatter.racks is not None else ""
-    return f"As the cluster is now, {counted(len(possible), 'host')}{inside} could take it."
+    found = f"{counted(len(possible), 'host')}{inside} would hold them"
+    if len(possible) > scatter.hosts.least:
+        return f"As the cluster is now, {found}: on fewer, others hold the room."
+    return f"As the cluster is now, {found}."

@@ -80,7 +80,7 @@ def _keep(subject: Subject, *, notebook: bool) -> Step:
             "annotate", subject.kind.lower(), "-n", subject.namespace, *kubectl.named(subject.name),
             "gpuhealth.io/exempt=idle-gpu", f"gpuhealth.io/exempt-reason={reason}",
         ),
-        expect="The finding closes at the next poll and shows this reason.",
+        expect="The finding closes as exempt and shows this reason.",
     )  # fmt: skip
 
 

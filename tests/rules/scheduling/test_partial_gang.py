@@ -1,12 +1,12 @@
 """Gangs of which a part runs, and gangs that are left alone."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from diagnostics.findings import Confidence, Hit, Unjudged
-from diagnostics.fixes import Risk
+from diagnostics.fixes import Risk, Step
 from diagnostics.gangs import gangs_of
 from diagnostics.limits import Limits, Override
 from diagnostics.rules.scheduling.partial_gang import check
@@ -239,8 +239,27 @@ def test_the_fix_looks_first_then_gives_the_gpus_back() -> None:
     assert steps[0].risk is Risk.READ_ONLY
     (suspend,) = [step for step in steps if step.risk is Risk.DISRUPTIVE]
     assert "suspend" in suspend.command
-    assert "checkpoint" in suspend.why
     assert not any(step.risk is Risk.DESTRUCTIVE for step in steps)
+
+
+def test_suspending_loses_nothing_where_the_members_never_ran_all_at_once() -> None:
+    since: dict[str, Any] = {"created_at": ago(hours=3), "started_at": ago(hours=3)}
+    late, first = ago(hours=1), ago(hours=3)
+
+    def suspended(made: datetime) -> Step:
+        pods = (*running("a", "b", **since), *waiting("c", "d", created_at=made))
+        return next(s for s in hit(node(), *pods).fix.steps if '"suspend":true' in s.command)
+
+    assert "nothing computed is lost: 2 of 4 members hold" in suspended(first).why
+    assert "lose what is not checkpointed" in suspended(late).why
+
+
+def test_resuming_names_the_gpus_that_have_to_be_free_at_once() -> None:
+    steps = hit(node(), node("n2"), *running("a", "b"), *waiting("c", "d")).fix.steps
+
+    (resume,) = [step for step in steps if '"suspend":false' in step.command]
+    when = "only when 16 GPUs are free at once where it may run (now 8, besides the 8 of its own)"
+    assert resume.title.endswith(when)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ import json
 import shlex
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from diagnostics.findings import Hit
 from diagnostics.fixes import Risk, Step, StepKind
-from diagnostics.snapshot import Node, Past, Pod, Taint, Toleration, XidSeen
+from diagnostics.snapshot import Condition, Node, Past, Pod, Taint, Toleration, XidSeen
 from tests.builders import ago, gpu, node, owner, pending_pod, pod
 from tests.rules.scheduling.waiting import hit
 
@@ -90,7 +91,7 @@ def test_without_free_gpus_elsewhere_nothing_is_said_of_them() -> None:
 
     assert found.title.endswith("every GPU that it could use is held")
     assert facts(found)["free on nodes that it rules out"] == "0"
-    assert not [step for step in found.fix.steps if "Loosen" in step.title]
+    assert not [step for step in found.fix.steps if "loosen its" in step.title]
 
 
 def test_a_node_behind_selector_and_taint_is_evidence_alone() -> None:
@@ -101,7 +102,7 @@ def test_a_node_behind_selector_and_taint_is_evidence_alone() -> None:
     assert "8 GPUs are free on 1 other" in found.title
     assert facts(found)["free on nodes that it rules out"] == "8 (c 8)"
     assert facts(found)["free on nodes that it rules out and that are tainted, too"] == "8 (b 8)"
-    assert step_of(found, "Loosen").expect == "One such pod fits on c."
+    assert step_of(found, "loosen its").expect == "One such pod fits on c."
 
 
 def test_cordoned_nodes_have_nothing_to_give() -> None:
@@ -129,7 +130,7 @@ def test_the_step_that_loosens_a_selector_is_one_that_its_owner_takes(
 
     works = pod("works", node="b", gpus=0, root=owner(kind))
 
-    step = step_of(hit(*full("a", labels=TRAIN), node("b"), works, waits), "Loosen its selector")
+    step = step_of(hit(*full("a", labels=TRAIN), node("b"), works, waits), "loosen its selector")
 
     assert bool(step.command) is has_command
     assert step.risk is Risk.DISRUPTIVE
@@ -162,6 +163,47 @@ def test_a_toleration_of_a_deployment_goes_into_its_template() -> None:
 
     assert shlex.split(step.command)[:3] == ["kubectl", "patch", "deployment"]
     assert step.risk is Risk.DISRUPTIVE
+
+
+def test_the_taints_owner_is_asked_first_and_who_runs_behind_it_is_named() -> None:
+    works = pod("other", node="gpu-1", gpus=1, namespace="robotics")
+    found = hit(node("gpu-1", taints=(RESERVED,)), works, pending_pod())
+
+    ask = step_of(found, "Ask the taint's owner")
+    assert "run behind it: robotics; the pod's own, research, is not among them" in ask.why
+    assert found.fix.steps.index(ask) < found.fix.steps.index(step_of(found, "Tolerate"))
+
+
+def test_a_taint_of_nodes_that_could_not_be_read_has_an_owner_too() -> None:
+    said = Condition(
+        "PodScheduled", "False", message="0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+    )
+
+    found = hit(pending_pod(conditions=(said,)))
+
+    assert (
+        step_of(found, "Ask the taint's owner").command == "kubectl get nodes --show-managed-fields -o yaml"
+    )
+    assert step_of(found, "Tolerate").title == "Tolerate the taint, if its owner agrees"
+
+
+def test_a_node_with_enough_healthy_gpus_may_take_the_pod_beside_a_sick_one() -> None:
+    sick = gpu(node="gpu-1", index=7, slot="gpu-1/x", is_healthy=False)
+    seven = {"nvidia.com/gpu": 7.0, "pods": 110.0}
+    tainted = node("gpu-1", taints=(RESERVED,))
+    tainted = msgspec.structs.replace(tainted, allocatable={**tainted.allocatable, **seven})
+
+    some = step_of(hit(tainted, pending_pod(gpus=1), sick), "Tolerate")
+    assert some.title == "Tolerate the taint, if its owner agrees"
+    assert "7 of 8 GPUs healthy and free" in some.why
+    assert "may go ahead once the owner agrees" in some.why
+    assert "Wait until" not in some.why
+
+    full = pod("full", node="gpu-1", gpus=7)
+    none = step_of(hit(tainted, full, pending_pod(gpus=1), sick), "Tolerate")
+    assert none.title == "Tolerate the taint, once its nodes are repaired and its owner agrees"
+    assert "0 of 8 GPUs healthy and free" in none.why
+    assert "Wait until these are repaired and, where cordoned, uncordoned" in none.why
 
 
 def test_trouble_of_the_node_behind_a_taint_is_mentioned() -> None:
