@@ -69,6 +69,7 @@ class Places:
             self.rows[gpu.slot] = self._created(gpu.slot)
         for gpu in self.gpus:
             is_cut_anew |= self._describe(gpu, self.rows[gpu.slot])
+        self._forget_other_boards()
         if is_cut_anew:
             self._weigh(earlier)
             kept = {id(row) for row in (*self.rows.values(), *self.rests.values())}
@@ -135,6 +136,14 @@ class Places:
             return is_renamed
         self.assign(row, model=storable_text(model, 120), mig_profile=profile)
         return True
+
+    def _forget_other_boards(self) -> None:
+        """A place has one board: where one of its devices names it, a silent one is not of the board before."""
+        said = {id(row): row for gpu, row in self._pairs() if gpu.uuid and row.uuid and row.slot == gpu.slot}
+        uuids = {board(row.slot): row.uuid for row in said.values()}
+        for row in self.rows.values():
+            if id(row) not in said and row.uuid != uuids.get(board(row.slot), row.uuid):
+                self.assign(row, uuid="")
 
     def _weigh(self, earlier: dict[str, Device]) -> None:
         """Whole boards weigh 1; the instances of a board share it with what none of them uses."""

@@ -4,7 +4,7 @@ from collections import defaultdict
 from fractions import Fraction
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from diagnostics.collect.devices import joined
@@ -70,6 +70,31 @@ def picture(moment: dict[str, object]) -> tuple[NodeObject, tuple[Gpu, ...]]:
     return found, joined((found,), (), readings, Past())
 
 
+def moment(uuids: str, cuts: str, read: str, unhealthy: int = 1) -> dict[str, object]:
+    """Of the node that stays: `moment("d c b", "1g.10gb - 7g.80gb", "+ - +")`."""
+    return {
+        "uuids": [f"GPU-{letter}" for letter in uuids.split()],
+        "cuts": [cut.strip("-") for cut in cuts.split()],
+        "read": [mark == "+" for mark in read.split()],
+        "unhealthy": unhealthy,
+        "replicas": 1,
+        "uid": "one",
+        "is_there": True,
+        "is_bare": False,
+    }
+
+
+BOARD_BESIDE_A_SILENT_SLICE_OF_ANOTHER = [
+    moment("d c b", "1g.10gb 1g.10gb 7g.80gb", "+ + +", unhealthy=0),
+    moment("c d a", "- 1g.10gb 1g.10gb", "- + -"),
+    moment("a b d", "3g.40gb 1g.10gb 7g.80gb", "+ - -"),
+    moment("a b d", "- 3g.40gb 3g.40gb", "+ + +"),
+    moment("c d a", "1g.10gb 7g.80gb 3g.40gb", "- + -"),
+    moment("d a c", "7g.80gb - 1g.10gb", "+ + -"),
+]
+"""One board moves into a place where a slice is silent that still bears the name of the board before."""
+
+
 def check(known: Known, gpus: tuple[Gpu, ...], polls: Polls) -> None:
     live = {row.pk: row for row in Device.objects.filter(cluster=polls.cluster, removed_at=None)}
     assert {row.pk for row in known.devices.values()} == live.keys()
@@ -105,6 +130,7 @@ def check(known: Known, gpus: tuple[Gpu, ...], polls: Polls) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(moments, min_size=2, max_size=8))
+@example(BOARD_BESIDE_A_SILENT_SLICE_OF_ANOTHER)
 def test_every_history_leaves_one_row_for_every_device(history: list[dict[str, object]]) -> None:
     Node.objects.all().delete()
     polls = Polls(f"c{Polls.count()}")
