@@ -105,7 +105,8 @@ class Findings:
             Q(resolved_at=None) | Q(resolved_at__gte=self.start), fingerprint__in=of
         )
         if of:
-            for told in map(_Told._make, known.order_by("pk").values_list(*_Told._fields)):
+            # In no order: to sort, SQLite would read all incidents of the cluster instead of these by their index.
+            for told in map(_Told._make, known.order_by().values_list(*_Told._fields)):
                 self._told[of[told.fingerprint]].append(told)
 
     def about(self, saving: Saving) -> About:
@@ -123,9 +124,9 @@ class Findings:
         if exempt:
             return exempt
         told = [one for one in told if one.slug in rules]
-        pending = [one for one in told if one.status == IncidentStatus.PENDING]
+        pending = [rules[one.slug] for one in told if one.status == IncidentStatus.PENDING]
         if pending:
-            rule = rules[pending[0].slug]
+            rule = min(pending, key=lambda rule: rule.code)
             return _by(rule, f"not yet: {rule.code} opens it once {rule.hold} polls in a row have seen it")
         over = max(told, key=lambda one: (one.resolved_at or self.start, one.pk), default=None)
         if over:

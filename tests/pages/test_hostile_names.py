@@ -124,21 +124,26 @@ class Read(HTMLParser):
         self.seen.append(data)
 
 
+def assert_shows_as_text(page: str, name: str) -> None:
+    """The page says `name`, and none of it became an element, a script or an address."""
+    read = Read(page)
+    text = "".join(read.seen)
+    assert printable(name, 60)[:40] in text
+    assert not HIDDEN.search(text)
+    for tag, attributes in read.elements:
+        assert tag not in {"img", "b", "iframe", "style"}
+        assert tag != "script" or attributes["src"].startswith("/static/")
+        assert not [attribute for attribute in attributes if attribute.startswith("on")]
+        assert attributes.get("href", "/").startswith(("/", "#", "?"))
+
+
 @hostile_name
 def test_every_page_shows_it_as_text(browser: Client, name: str) -> None:
     shown = pages(browser, name)
 
     assert set(shown) >= {*PAGES}
     for page in shown.values():
-        read = Read(page)
-        text = "".join(read.seen)
-        assert printable(name, 60)[:40] in text
-        assert not HIDDEN.search(text)
-        for tag, attributes in read.elements:
-            assert tag not in {"img", "b", "iframe", "style"}
-            assert tag != "script" or attributes["src"].startswith("/static/")
-            assert not [attribute for attribute in attributes if attribute.startswith("on")]
-            assert attributes.get("href", "/").startswith(("/", "#", "?"))
+        assert_shows_as_text(page, name)
 
 
 def test_a_template_in_a_name_is_not_run(browser: Client) -> None:

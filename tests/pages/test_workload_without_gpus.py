@@ -13,12 +13,11 @@ from diagnostics.archive import event_hours
 from diagnostics.findings import Finding, Severity, Subject
 from diagnostics.models import Cluster, Incident
 from diagnostics.snapshot import Source
-from diagnostics.text import printable
 from tests.builders import NOW, ago, event, gang, node, owner, pod, snapshot
 from tests.pages.conftest import HTMX
 from tests.pages.stored import cluster, finding, polled
 from tests.pages.test_findings import detail, flat
-from tests.pages.test_hostile_names import HIDDEN, Read, hostile_name
+from tests.pages.test_hostile_names import assert_shows_as_text, hostile_name
 from tests.rules.stack.failing_cuda import found, looping
 
 pytestmark = pytest.mark.django_db
@@ -181,18 +180,11 @@ def test_whatever_it_is_called_its_page_opens_and_shows_it_as_text(browser: Clie
     polled(about, seen=snapshot(node()))
 
     answer = browser.get(reverse("workload_detail", args=["lab", name, name, name]))
-    read = Read(answer.content.decode())
-    text = "".join(read.seen)
+    page = answer.content.decode()
 
     assert answer.status_code == 200
-    assert "Asks for no GPU" in text
-    assert printable(name, 60)[:40] in text
-    assert not HIDDEN.search(text)
-    for tag, attributes in read.elements:
-        assert tag not in {"img", "b", "iframe", "style"}
-        assert tag != "script" or attributes["src"].startswith("/static/")
-        assert not [attribute for attribute in attributes if re.match("on[a-z]+$", attribute)]
-        assert attributes.get("href", "/").startswith(("/", "#", "?"))
+    assert "Asks for no GPU" in page
+    assert_shows_as_text(page, name)
 
 
 @pytest.mark.parametrize("number", [1, 60])

@@ -1,6 +1,7 @@
 """Training gangs: one scattered over the racks, one of which only a part runs."""
 
 from functools import partial
+from typing import Any
 
 from diagnostics.simulator.baseline import gang
 from diagnostics.simulator.faults.entry import Fault, Twin
@@ -51,10 +52,7 @@ def _partial(world: World, *, sweep: bool) -> None:
         world.run(job, ["gpu-03"] * 4 + ["gpu-04"] * 4)
         return
     job.activity = "rendezvous"
-    template = single("sweep", 2)
-    template.node_selector = {"example.com/pool": "train"}
-    others = world.add("Job", "speech/hparam-sweep", template, age=3 * HOUR, replicas=3, is_indexed=False)
-    world.run(others, ["gpu-04"] * 3)
+    _sweep(world, "speech/hparam-sweep", age=3 * HOUR)
     for index, node in enumerate(["gpu-03"] * 4 + ["gpu-04"]):
         world.place(job, node, index)
     for index in (5, 6, 7):
@@ -77,17 +75,15 @@ def _starting(world: World) -> None:
         else:
             world.queue(job, index)
     if late:
-        template = single("sweep", 2)
-        template.node_selector = {"example.com/pool": "train"}
-        others = world.add(
-            "Job",
-            f"speech/hparam-sweep-{turn}",
-            template,
-            created=start - HOUR,
-            replicas=3,
-            is_indexed=False,
-        )
-        world.run(others, ["gpu-04"] * 3)
+        _sweep(world, f"speech/hparam-sweep-{turn}", created=start - HOUR)
+
+
+def _sweep(world: World, name: str, **since: Any) -> None:
+    """Three runs of 2 GPUs each, of the gang's pool."""
+    template = single("sweep", 2)
+    template.node_selector = {"example.com/pool": "train"}
+    job = world.add("Job", name, template, replicas=3, is_indexed=False, **since)
+    world.run(job, ["gpu-04"] * 3)
 
 
 FAULTS = (
